@@ -1,0 +1,1 @@
+"""The accounts: rows folded from the log, with a checkpoint, rebuildable at any time."""

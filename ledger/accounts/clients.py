@@ -1,0 +1,75 @@
+"""What differs from client to client in the fold: how responses are told apart and what their usage means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ledger.accounts.claims import Claim, Facts, Sight, by_lineage, by_request, by_response
+from ledger.events.sources import Cumulative, Response
+from ledger.wire import anthropic, codex
+from ledger.wire.usage import Part
+
+_decode = msgspec.json.Decoder().decode
+
+PLACEHOLDER_OUTPUT_TOKENS = 10
+"""A Claude Code response without any stop reason and with at most this much output is a placeholder."""
+
+
+def quoted(native: str) -> str:
+    """Return a native id that can stand between colons."""
+    if ":" not in native and "%" not in native and "+" not in native and ";" not in native:
+        return native
+    return native.replace("%", "%25").replace(":", "%3A").replace("+", "%2B").replace(";", "%3B")
+
+
+def group_of(client: str, observation: Any) -> str:
+    """Return the id under which all sightings of one response meet."""
+    if type(observation) is Cumulative:
+        return f"{client}:~{observation.chain}"
+    return f"{client}:{quoted(observation.id)}"
+
+
+def group_of_span(span_id: str) -> str:
+    """Return the group that a span came from."""
+    client, native, _ = span_id.split(":", 2)
+    return f"{client}:{native}"
+
+
+def variant_of_span(span_id: str) -> str:
+    """Return the variant part of a span id, without what marks a row beside the response's own."""
+    return span_id.split(":", 2)[2].partition("+")[0]
+
+
+def decide(group_id: str, sights: list[Sight], facts: Facts) -> list[Claim]:
+    """Return the responses that count among the sightings of one group, by the client's rule."""
+    client, _, native = group_id.partition(":")
+    if client == "codex":
+        return by_lineage(sights, facts) if native.startswith("~") else by_response(sights, facts)
+    return by_request(sights, facts)
+
+
+def parts_of(client: str, observation: Any) -> tuple[Part, ...]:
+    """Return the rows that an observation's usage stands for; none for a failed request."""
+    if type(observation) is Response:
+        usage = _decode(observation.usage)
+        if type(usage) is not dict:
+            return ()
+        return codex.parts(usage) if client == "codex" else anthropic.parts(usage)
+    if type(observation) is Cumulative:
+        total, before, last = (_decode(raw) for raw in (observation.total, observation.before, observation.last))
+        return codex.step(total, before, last, carried=observation.carried)
+    return ()
+
+
+def is_placeholder(span_id: str, final: int, part: str, output: int | None) -> bool:
+    """Return whether a response is only the opening of one whose end was never written."""
+    if final or part or not span_id.startswith("claude-code:"):
+        return False
+    return (output or 0) <= PLACEHOLDER_OUTPUT_TOKENS
+
+
+def provider_of(client: str, said: str) -> str:
+    """Return the provider, where the log does not name one."""
+    return said or {"claude-code": "anthropic", "codex": "openai"}.get(client, "")

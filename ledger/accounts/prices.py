@@ -1,0 +1,122 @@
+"""The quotes that the log names, and which of them prices a span."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger.accounts.store import Store, quote_key
+from ledger.prices.pricing import price
+from ledger.prices.quote import Quote
+from ledger.wire.usage import Usage
+
+
+class KnownQuote:
+    """A quote of the log under its key."""
+
+    __slots__ = ("key", "quote")
+
+    def __init__(self, key: int, quote: Quote) -> None:
+        self.key, self.quote = key, quote
+
+    def price(self, usage: Usage) -> tuple[int | None, bool, bool]:
+        """Return cost in nano-dollars (None: unknown), and whether it is a lower or an upper bound."""
+        priced = price(self.quote, usage)
+        return priced.cost_nanousd, priced.lower_bound, priced.upper_bound
+
+
+class QuoteBook:
+    """Quotes by key, what superseded them, and spans that were priced one by one."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._known: dict[int, KnownQuote | None] = {}
+        self._rows: dict[int, list[Any]] = {}
+        self._superseded: dict[int, int] | None = None
+        self._span_quotes: dict[str, int] = {}
+        self._has_span_quotes: bool | None = None
+
+    def record(self, sha256: str, raw: bytes) -> set[str]:
+        """Take in a quote; return the spans that waited for it."""
+        key = quote_key(sha256)
+        row = self._row(key, sha256)
+        row[2] = raw.decode()
+        self._known[key] = KnownQuote(key, Quote.from_json(raw))
+        return self._affected(key, unpriced_only=True)
+
+    def supersede(self, old: str, new: str) -> set[str]:
+        """Take in that a quote was replaced; return the spans it priced."""
+        key, to = quote_key(old), quote_key(new)
+        self._row(key, old)[3] = to
+        self._row(to, new)
+        affected = self._affected(key, unpriced_only=False)
+        self._superseded_by()[key] = to
+        return affected
+
+    def price_spans(self, spans: list[str], quote: str) -> set[str]:
+        """Take in that spans were priced one by one; return them."""
+        key = quote_key(quote)
+        self._row(key, quote)
+        self._span_quotes.update(dict.fromkeys(spans, key))
+        self._has_span_quotes = True
+        return set(spans)
+
+    def of_span(self, span_id: str, named_quote: int) -> tuple[KnownQuote | None, KnownQuote | None]:
+        """Return the quote that the span's event names, and the one that prices it today."""
+        chosen = self._span_quote(span_id) or named_quote
+        return self._quote(named_quote), self._quote(self._latest(chosen))
+
+    def write(self) -> None:
+        """Write what was taken in."""
+        self.store.run("put_quote", [tuple(row) for row in self._rows.values()])
+        self.store.run("put_span_quote", list(self._span_quotes.items()))
+        self._rows.clear()
+        self._span_quotes.clear()
+
+    def _row(self, key: int, sha256: str) -> list[Any]:
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = list(self.store.one("quote", key) or (key, sha256, None, 0))
+        return row
+
+    def _quote(self, key: int) -> KnownQuote | None:
+        if not key:
+            return None
+        if key not in self._known:
+            row = self.store.one("quote", key)
+            if row is None or row[2] is None:
+                return None  # named before it was recorded: it will come
+            self._known[key] = KnownQuote(key, Quote.from_json(row[2]))
+        return self._known[key]
+
+    def _span_quote(self, span_id: str) -> int:
+        if self._has_span_quotes is None:
+            self._has_span_quotes = bool(self.store.all("any_span_quote"))
+        if not self._has_span_quotes:
+            return 0
+        if span_id in self._span_quotes:
+            return self._span_quotes[span_id]
+        row = self.store.one("span_quote", span_id)
+        return row[1] if row else 0
+
+    def _superseded_by(self) -> dict[int, int]:
+        if self._superseded is None:
+            self._superseded = dict(self.store.all("superseded_quotes"))
+        return self._superseded
+
+    def _latest(self, key: int) -> int:
+        chain, visited = self._superseded_by(), {key}
+        while key in chain and chain[key] not in visited:
+            key = chain[key]
+            visited.add(key)
+        return key
+
+    def _affected(self, key: int, *, unpriced_only: bool) -> set[str]:
+        """Return the spans whose quote is this one, directly or through what it replaced."""
+        chain = self._superseded_by()
+        keys, found = {key}, {key}
+        while found:
+            found = {old for old, new in chain.items() if new in found} - keys
+            keys |= found
+        name = "unpriced_of_quote" if unpriced_only else "spans_of_quote"
+        spans = {span_id for one in keys for (span_id,) in self.store.all(name, one)}
+        return spans | {span_id for one in keys for (span_id,) in self.store.all("span_quotes_of", one)}

@@ -1,0 +1,133 @@
+"""The statements of the projections, written with SQLAlchemy Core. `make sql` freezes them; see ledger/sql."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Table, bindparam, delete, func, literal_column, select, update
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.sql import ClauseElement
+
+from ledger.accounts import schema
+from ledger.accounts.amounts import AMOUNTS
+
+
+def _key(table: Table) -> list[Column[Any]]:
+    return list(table.primary_key.columns)
+
+
+def _put(table: Table) -> ClauseElement:
+    """Insert a row, or bring the row of that key to these values."""
+    statement = insert(table)
+    key = {column.name for column in _key(table)}
+    values = {c.name: statement.excluded[c.name] for c in table.columns if c.name not in key}
+    return statement.on_conflict_do_update(index_elements=_key(table), set_=values)
+
+
+def _add_totals() -> ClauseElement:
+    table = schema.totals
+    statement = insert(table)
+    new = statement.excluded
+    changes: dict[str, Any] = {name: table.c[name] + new[name] for name in AMOUNTS}
+    changes["first_at"] = func.min(table.c.first_at, new.first_at)
+    changes["last_at"] = func.max(table.c.last_at, new.last_at)
+    return statement.on_conflict_do_update(index_elements=_key(table), set_=changes)
+
+
+def _by(table: Table, *names: str) -> ClauseElement:
+    return select(table).where(*(table.c[name] == bindparam(name) for name in names))
+
+
+_spans, _sightings, _turns, _totals = schema.spans, schema.sightings, schema.turns, schema.totals
+
+
+def _bounds(condition: ColumnElement[bool]) -> ClauseElement:
+    at = _spans.c.occurred_at
+    return select(func.min(at), func.max(at)).where(
+        condition, at >= bindparam("begin_at"), at < bindparam("end_at")
+    )
+
+
+def _import_sums() -> ClauseElement:
+    """What an import report is made of; `beside` counts the rows that have no line of their own."""
+    names = ("requests", "beside", "lines", "copied_lines", "replayed_lines", "lower_bound_spans", "unpriced_spans")
+    dimensions = schema.dimensions
+    sums = (func.sum(_totals.c[name]).label(name) for name in names)
+    return (
+        select(*sums)
+        .join(dimensions, dimensions.c.dimension_id == _totals.c.dimension_id)
+        .where(_totals.c.grain == bindparam("grain"), dimensions.c.client == bindparam("client"))
+    )
+
+
+def _cell() -> list[ColumnElement[bool]]:
+    return [_totals.c[name] == bindparam(f"of_{name}") for name in ("grain", "bucket", "dimension_id")]
+
+
+STATEMENTS: dict[str, ClauseElement] = {
+    "put_span": _put(_spans),
+    "drop_span": delete(_spans).where(_spans.c.span_id == bindparam("span_id")),
+    "spans_between": select(_spans).where(
+        _spans.c.span_id >= bindparam("low"), _spans.c.span_id < bindparam("high")
+    ),
+    "span": _by(_spans, "span_id"),
+    "session_spans": _by(_spans, "session_key"),
+    "agent_spans": _by(_spans, "session_key", "agent_id"),
+    "unpriced_of_quote": select(_spans.c.span_id).where(
+        _spans.c.named_quote == bindparam("quote_key"),
+        _spans.c.cost_nanousd.is_(None),
+        _spans.c.named_quote != literal_column("0"),
+    ),
+    "spans_of_quote": select(_spans.c.span_id).where(_spans.c.named_quote == bindparam("quote_key")),
+    "earliest_own": select(_spans.c.occurred_at)
+    .where(
+        _spans.c.session_key == bindparam("session_key"),
+        _spans.c.contested < literal_column("2"),
+        _spans.c.part == literal_column("''"),
+    )
+    .order_by(_spans.c.occurred_at)
+    .limit(literal_column("1")),
+    "dimension_bounds": _bounds(_spans.c.dimension_id == bindparam("dimension_id")),
+    "session_bounds": select(func.min(_spans.c.occurred_at), func.max(_spans.c.occurred_at)).where(
+        _spans.c.session_key == bindparam("session_key"), _spans.c.dimension_id == bindparam("dimension_id")
+    ),
+    "set_bounds": update(_totals)
+    .where(*_cell())
+    .values(first_at=bindparam("first_at"), last_at=bindparam("last_at")),
+    "put_sighting": _put(_sightings),
+    "drop_sightings": delete(_sightings).where(_sightings.c.group_id == bindparam("group_id")),
+    "sightings": _by(_sightings, "group_id"),
+    "session_groups": select(_sightings.c.group_id)
+    .where(_sightings.c.session_key == bindparam("session_key"))
+    .distinct(),
+    "put_dimension": insert(schema.dimensions).on_conflict_do_nothing(),
+    "dimension": _by(schema.dimensions, "dimension_id"),
+    "put_session": _put(schema.sessions),
+    "session": _by(schema.sessions, "session_key"),
+    "put_turn": _put(_turns),
+    "turns": _by(_turns, "session_key", "agent_id").order_by(_turns.c.started_at, _turns.c.turn_id),
+    "put_job": _put(schema.jobs),
+    "job": _by(schema.jobs, "job_key"),
+    "put_agent": _put(schema.agents),
+    "agent": _by(schema.agents, "session_key", "agent_id"),
+    "agents_of_call": _by(schema.agents, "call_id"),
+    "jobs_of_group": _by(schema.jobs, "group_id"),
+    "superseded_quotes": select(schema.quotes.c.quote_key, schema.quotes.c.superseded_by).where(
+        schema.quotes.c.superseded_by != literal_column("0")
+    ),
+    "span_quotes_of": select(schema.span_quotes.c.span_id).where(
+        schema.span_quotes.c.quote_key == bindparam("quote_key")
+    ),
+    "put_quote": _put(schema.quotes),
+    "quote": _by(schema.quotes, "quote_key"),
+    "any_span_quote": select(schema.span_quotes.c.span_id).limit(literal_column("1")),
+    "put_span_quote": _put(schema.span_quotes),
+    "span_quote": _by(schema.span_quotes, "span_id"),
+    "all_sources": select(schema.sources),
+    "all_quotes": select(schema.quotes),
+    "import_sums": _import_sums(),
+    "put_source": _put(schema.sources),
+    "source": _by(schema.sources, "stream_id"),
+    "add_totals": _add_totals(),
+    "drop_empty_total": delete(_totals).where(*_cell(), _totals.c.spans == literal_column("0")),
+}

@@ -1,0 +1,178 @@
+"""Where projection rows lie: one generation of tables, read and written by the frozen statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ledger.accounts.rows import Dimensions, SightingRow, SpanRow
+from ledger.ids import row_key
+from ledger.log import sqlite
+from ledger.sql import script, statements
+
+VERSION = 1
+"""The version of the projection tables and of the fold's rules: another one means another generation."""
+
+TABLES = (
+    "dimensions", "sessions", "turns", "jobs", "agents", "spans", "sightings",
+    "quotes", "span_quotes", "sources", "totals",
+)  # fmt: skip
+PUBLIC = ("sessions", "turns", "spans", "jobs", "totals", "dimensions")
+"""The tables that have a view under their plain name, for whoever asks with SQL."""
+
+_SWITCH = """CREATE TABLE IF NOT EXISTS projections (
+  generation INTEGER PRIMARY KEY, version INTEGER NOT NULL, position INTEGER NOT NULL, live INTEGER NOT NULL
+) STRICT"""
+
+
+class Store:
+    """The rows of one generation. `temporary` tables live beside the connection and vanish with it."""
+
+    def __init__(self, connection: sqlite.Connection, generation: int, *, temporary: bool = False) -> None:
+        self.connection, self.generation, self.temporary = connection, generation, temporary
+        schema = "temp." if temporary else ""
+        self.prefix = f"{schema}g{generation}_"
+        self._sql: dict[str, str] = {}
+
+    def sql(self, name: str) -> str:
+        """Return a frozen statement, on this generation's tables."""
+        text = self._sql.get(name)
+        if text is None:
+            text = self._sql[name] = self.named(statements("sqlite")[name])
+        return text
+
+    def named(self, text: str) -> str:
+        """Return SQL with the tables of this generation in place of `gen_*`."""
+        # `gen_spans.span_id` may name its table without the schema; only FROM, INTO and UPDATE need it.
+        plain = text.replace("gen_", f"g{self.generation}_")
+        if not self.temporary:
+            return plain
+        for verb in ("FROM ", "INTO ", "UPDATE ", "JOIN "):
+            plain = plain.replace(f"{verb}g{self.generation}_", f"{verb}temp.g{self.generation}_")
+        return plain
+
+    def one(self, name: str, *parameters: Any) -> Any:
+        """Return the first row of a statement, or None."""
+        return self.connection.execute(self.sql(name), parameters).fetchone()
+
+    def all(self, name: str, *parameters: Any) -> list[Any]:
+        """Return all rows of a statement."""
+        return self.connection.execute(self.sql(name), parameters).fetchall()  # type: ignore[no-any-return]
+
+    def run(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement once for each row of parameters."""
+        if rows:
+            self.connection.executemany(self.sql(name), rows)
+
+    # spans
+
+    def spans(self, name: str, *parameters: Any) -> list[SpanRow]:
+        """Return the rows of a statement that selects whole spans."""
+        return [SpanRow(*row) for row in self.connection.execute(self.sql(name), parameters)]
+
+    def group_spans(self, group_id: str) -> list[SpanRow]:
+        """Return all rows that the sightings of one response have led to."""
+        return self.spans("spans_between", f"{group_id}:", f"{group_id};")
+
+    def sightings(self, group_id: str) -> list[SightingRow]:
+        """Return the sightings of one response that are kept one by one."""
+        return [SightingRow(*row) for row in self.connection.execute(self.sql("sightings"), (group_id,))]
+
+    def dimension(self, dimension_id: int) -> Dimensions:
+        """Return the values behind a dimension's key."""
+        return Dimensions(*self.one("dimension", dimension_id)[1:])
+
+    # the life of a generation
+
+    def create(self) -> None:
+        """Make the tables of this generation, empty."""
+        for statement in script("sqlite", "projections"):
+            text = statement.replace("gen_", f"g{self.generation}_")
+            if self.temporary:
+                text = text.replace("CREATE TABLE ", "CREATE TEMP TABLE ")
+                text = text.replace("CREATE INDEX ", "CREATE INDEX temp.")
+            self.connection.execute(text)
+
+    def drop(self) -> None:
+        """Remove the tables of this generation."""
+        for table in TABLES:
+            self.connection.execute(f"DROP TABLE IF EXISTS {self.prefix}{table}")
+
+
+def dimension_key(values: Dimensions) -> int:
+    """Return the key of a combination of dimension values."""
+    return row_key("dimension", *values)
+
+
+def session_key(client: str, session_id: str) -> int:
+    """Return the key of a client's session."""
+    return row_key("session", client, session_id)
+
+
+def quote_key(sha256: str) -> int:
+    """Return the key of a quote."""
+    return row_key("quote", sha256)
+
+
+class Checkpoint:
+    """Which generation is live, which version its rows have, and up to which position they are folded."""
+
+    def __init__(self, connection: sqlite.Connection) -> None:
+        self.connection = connection
+
+    def live(self) -> tuple[int, int, int] | None:
+        """Return (generation, version, position) of the live one, None where nothing was folded yet."""
+        if not self._exists():
+            return None
+        row = self.connection.execute(
+            "SELECT generation, version, position FROM projections WHERE live = 1"
+        ).fetchone()
+        return None if row is None else (row[0], row[1], row[2])
+
+    def _exists(self) -> bool:
+        found = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'projections'"
+        return self.connection.execute(found).fetchone() is not None
+
+    def generations(self) -> Iterable[int]:
+        """Return the numbers of all generations that have tables."""
+        return [row[0] for row in self.connection.execute("SELECT generation FROM projections")]
+
+    def begin(self, *, live: bool) -> Store:
+        """Make the tables of a new generation; the caller holds a write transaction."""
+        self.connection.execute(_SWITCH)
+        last = self.connection.execute("SELECT coalesce(max(generation), 0) FROM projections").fetchone()[0]
+        store = Store(self.connection, last + 1)
+        store.create()
+        self.connection.execute(
+            "INSERT INTO projections (generation, version, position, live) VALUES (?, ?, 0, 0)",
+            (store.generation, VERSION),
+        )
+        if live:
+            self.switch(store)
+        return store
+
+    def switch(self, store: Store) -> None:
+        """Make a generation the live one and remove the others; the caller holds a write transaction."""
+        execute = self.connection.execute
+        for name in PUBLIC:
+            execute(f"DROP VIEW IF EXISTS {name}")
+        for other in self.generations():
+            if other != store.generation:
+                Store(self.connection, other).drop()
+        execute("DELETE FROM projections WHERE generation <> ?", (store.generation,))
+        execute("UPDATE projections SET live = 1 WHERE generation = ?", (store.generation,))
+        for name in PUBLIC:
+            execute(f"CREATE VIEW {name} AS SELECT * FROM g{store.generation}_{name}")
+
+    def position(self, generation: int) -> int:
+        """Return up to where a generation is folded."""
+        row = self.connection.execute(
+            "SELECT position FROM projections WHERE generation = ?", (generation,)
+        ).fetchone()
+        return -1 if row is None else int(row[0])
+
+    def move(self, generation: int, position: int) -> None:
+        """Record up to where a generation is folded."""
+        self.connection.execute(
+            "UPDATE projections SET position = ? WHERE generation = ?", (position, generation)
+        )

@@ -1,0 +1,201 @@
+"""The bodies of the commands, each a few lines: open the log, ask the package that knows, print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ledger.errors import LogReadOnly
+from ledger.log.location import resolve
+from ledger.log.log import Log
+from reports.output import Progress, checked_format, put
+
+
+def _home(home: str | None) -> tuple[Path, bool]:
+    """Return the home folder to look in, and whether the environment's own places hold too."""
+    if home is None:
+        return Path.home(), True
+    folder = Path(home).expanduser()
+    if not folder.is_dir():
+        from ledger.errors import UsageError
+
+        raise UsageError(f"--home {home}: is not a folder: give the home folder whose sessions to read")
+    return folder, False
+
+
+def _import(log: Log, clients: list[str], home: str | None) -> list:  # type: ignore[type-arg]
+    from ledger.sources.discover import checked_clients
+    from ledger.sources.importer import run_import
+
+    folder, use_environment = _home(home)
+    progress = Progress("importing", " bytes")
+    try:
+        return run_import(
+            log, checked_clients(clients), folder, use_environment=use_environment, progress=progress
+        )
+    finally:
+        progress.close()
+
+
+def init(db: str | None) -> int:
+    """Make an empty log, or say that there is one."""
+    path = resolve(db)
+    existed = path.exists() and path.stat().st_size > 0
+    Log.open(path, create=True).close()
+    put(f"{path}: {'is a ledger already' if existed else 'an empty ledger was made'}")
+    return 0
+
+
+def import_(clients: list[str], home: str | None, strict: bool, db: str | None, format: str) -> int:
+    """Import what is new and say what became of every line."""
+    from reports.imports import print_import
+
+    checked_format(format)
+    with Log.open(resolve(db), create=True) as log:
+        reports = _import(log, clients or [], home)
+    return print_import(reports, format, strict)
+
+
+def report(
+    by: str, import_: bool, session: str | None, project: str | None, model: str | None, client: str | None,
+    kind: str | None, since: str | None, until: str | None, tz: str | None, sort: str | None, home: str | None,
+    db: str | None, format: str,
+) -> int:  # fmt: skip
+    """Print what it cost."""
+    from ledger.accounts.catchup import snapshot
+    from reports.query import make_question
+    from reports.report import report as print_report
+
+    checked_format(format)
+    question = make_question(
+        by, session=session, project=project, model=model, client=client, kind=kind, since=since, until=until,
+        tz=tz, sort=sort,
+    )  # fmt: skip
+    path = resolve(db)
+    with Log.open(path, create=import_) as log:
+        if import_:
+            if log.readonly:
+                raise LogReadOnly(f"{path}: may not be written by you: leave out --import, or give another --db")
+            _warn(_import(log, [client] if client else [], home))
+        progress = Progress("reading the log", " events")
+        with snapshot(log, progress) as view:
+            progress.close()
+            print_report(view, question, format)
+    return 0
+
+
+def _warn(reports: list) -> None:  # type: ignore[type-arg]
+    from reports.imports import warn
+
+    warn(reports)
+
+
+def show(session: str, tz: str | None, db: str | None, format: str) -> int:
+    """Print one session as a tree."""
+    from ledger.accounts.catchup import snapshot
+    from reports.periods import Zone
+    from reports.show import show as print_tree
+
+    checked_format(format)
+    with Log.open(resolve(db)) as log, snapshot(log) as view:
+        print_tree(view, session, Zone(tz), format)
+    return 0
+
+
+def verify(full: bool, db: str | None, format: str) -> int:
+    """Run every check."""
+    from reports.verify import verify as print_checks
+
+    checked_format(format)
+    with Log.open(resolve(db)) as log:
+        return print_checks(log, format, full=full)
+
+
+def demo(sample: str | None, home: str | None) -> int:
+    """Show it at work on a sample."""
+    from reports.demo import demo as play
+
+    return play(sample, *_home(home))
+
+
+def rebuild(db: str | None) -> int:
+    """Fold the accounts anew."""
+    from ledger.accounts import catchup
+
+    progress = Progress("folding", " events")
+    with Log.open(resolve(db)) as log:
+        if log.readonly:
+            raise LogReadOnly(f"{log.path}: may not be written by you: check its permissions")
+        folded = catchup.rebuild(log, progress)
+    progress.close()
+    put(f"folded {folded:,} events anew")
+    return 0
+
+
+def doctor(home: str | None, db: str | None, format: str) -> int:
+    """Say what the log stands on."""
+    from reports.doctor import doctor as examine
+
+    checked_format(format)
+    return examine(resolve(db), *_home(home), format)
+
+
+def tail(follow: bool, lines: int, db: str | None, format: str) -> int:
+    """Print the newest events."""
+    from reports.tail import tail as print_tail
+
+    checked_format(format)
+    with Log.open(resolve(db), readonly=True) as log:
+        return print_tail(log, lines, format, follow=follow)
+
+
+def reprice(model: str | None, reason: str | None, db: str | None, format: str) -> int:
+    """Price again."""
+    from reports.prices import reprice as run_reprice
+
+    checked_format(format)
+    with Log.open(resolve(db)) as log:
+        return run_reprice(log, model, reason, format)
+
+
+def prices_list(all_: bool, db: str | None, format: str) -> int:
+    """Print the prices in use."""
+    from reports.prices import list_prices
+
+    checked_format(format)
+    with Log.open(resolve(db), create=True) as log:
+        return list_prices(log, format, everything=all_)
+
+
+def prices_show(model: str, provider: str | None, db: str | None, format: str) -> int:
+    """Print every price of a model."""
+    from reports.prices import show_prices
+
+    checked_format(format)
+    with Log.open(resolve(db), create=True) as log:
+        return show_prices(log, model, provider, format)
+
+
+def prices_set(model: str, db: str | None, **rates: str | None) -> int:
+    """Record a price of the user's own."""
+    from reports.prices import set_price
+
+    with Log.open(resolve(db), create=True) as log:
+        return set_price(log, model, rates)
+
+
+def prices_refresh(db: str | None, format: str) -> int:
+    """Record what changed in the price data."""
+    from reports.prices import refresh
+
+    checked_format(format)
+    with Log.open(resolve(db), create=True) as log:
+        return refresh(log, format)
+
+
+def usage_read(file: str, provider: str, endpoint: str, stream: bool) -> int:
+    """Print what a usage object means."""
+    from ledger.wire.read_file import read_usage_file
+    from reports.output import put_json
+
+    put_json(read_usage_file(file, provider, endpoint, stream))
+    return 0

@@ -1,0 +1,209 @@
+"""Every command, declared once: its words, options and help, and where its body is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Option(NamedTuple):
+    """An option of a command. `kind` is `text`, `flag` or `number`."""
+
+    name: str
+    help: str
+    kind: str = "text"
+    default: Any = None
+    flags: tuple[str, ...] = ()
+
+    def spellings(self) -> tuple[str, ...]:
+        """Return how it is written."""
+        return self.flags or ("--" + self.name.rstrip("_").replace("_", "-"),)
+
+
+class Argument(NamedTuple):
+    """A positional argument. `many` takes all that remain."""
+
+    name: str
+    help: str
+    required: bool = True
+    many: bool = False
+
+
+class Command(NamedTuple):
+    """A command: what it is called, what it says of itself, and the function that does it."""
+
+    name: tuple[str, ...]
+    help: str
+    example: str
+    where: str
+    options: tuple[Option, ...] = ()
+    arguments: tuple[Argument, ...] = ()
+
+    def body(self) -> Callable[..., int]:
+        """Import and return the function."""
+        module, _, name = self.where.partition(":")
+        return getattr(import_module(module), name)  # type: ignore[no-any-return]
+
+
+DB = Option("db", "The log: a path or sqlite:///PATH. Default: TALLYBOOK_DB, else your data folder.")
+FORMAT = Option("format", "How to print: table, json or csv.", default="table")
+HOME = Option("home", "The home folder to look in, instead of yours.")
+_FILTERS = (
+    Option("session", "Only this session: the client's id, or how it begins."),
+    Option("project", "Only this project: its folder, or the last part of it."),
+    Option("model", "Only this model."),
+    Option("client", "Only this client: claude-code, codex, ..."),
+    Option("kind", "Only this kind of span: model, tool, hook or approval."),
+    Option("since", "From this day on: 2026-11-30, 2026-11, today, yesterday, 7d."),
+    Option("until", "Up to, not including, this day."),
+    Option("tz", "The time zone of days, weeks and months. Default: this machine's."),
+)
+BY = (
+    "Group by these, with commas between: session, project, branch, client, day, week, month, who, agent, "
+    "provider, model, kind, tool, status."
+)
+
+COMMANDS = (
+    Command(
+        ("report",),
+        "What it cost: requests, tokens and money, grouped as you ask, with a total.",
+        "ledger report --import --by month,model",
+        "ledger.cli.bodies:report",
+        (
+            Option("by", BY, default="session"),
+            Option("import_", "Import what is new first.", "flag", False),
+            *_FILTERS,
+            Option("sort", "Order rows by cost, tokens or time."),
+            HOME,
+            DB,
+            FORMAT,
+        ),
+    ),
+    Command(
+        ("import",),
+        "Read what is new in the session files of Claude Code and Codex CLI.",
+        "ledger import claude-code",
+        "ledger.cli.bodies:import_",
+        (
+            HOME,
+            Option("strict", "Exit 1 where a line was malformed, torn or left out.", "flag", False),
+            DB,
+            FORMAT,
+        ),
+        (Argument("clients", "claude-code, codex. Default: all.", required=False, many=True),),
+    ),
+    Command(
+        ("show",),
+        "One session as a tree: turns, requests, sub-agents, with tokens, cost and time.",
+        "ledger show 5e551011",
+        "ledger.cli.bodies:show",
+        (Option("tz", "The time zone of times. Default: this machine's."), DB, FORMAT),
+        (Argument("session", "The session's id, or how it begins."),),
+    ),
+    Command(
+        ("verify",),
+        "Check every invariant of the log and the accounts; exit 1 if one fails.",
+        "ledger verify --full",
+        "ledger.cli.bodies:verify",
+        (Option("full", "Also fold everything again and compare.", "flag", False), DB, FORMAT),
+    ),
+    Command(
+        ("demo",),
+        "See it work: a bundled sample is imported, reported, shown as a tree and verified.",
+        "ledger demo",
+        "ledger.cli.bodies:demo",
+        (Option("sample", "A home folder to use instead of the bundled sample."), HOME),
+    ),
+    Command(("init",), "Make an empty log.", "ledger init --db ~/ledger.db", "ledger.cli.bodies:init", (DB,)),
+    Command(
+        ("rebuild",),
+        "Fold the accounts anew from the log, beside the ones in use, then switch.",
+        "ledger rebuild",
+        "ledger.cli.bodies:rebuild",
+        (DB,),
+    ),
+    Command(
+        ("doctor",),
+        "What the log stands on: database, permissions, sizes, sources, prices.",
+        "ledger doctor",
+        "ledger.cli.bodies:doctor",
+        (HOME, DB, FORMAT),
+    ),
+    Command(
+        ("tail",),
+        "The newest events of the log, one a line.",
+        "ledger tail -f",
+        "ledger.cli.bodies:tail",
+        (
+            Option("follow", "Go on as events come.", "flag", False, ("--follow", "-f")),
+            Option("lines", "How many events to begin with.", "number", 10, ("--lines", "-n")),
+            DB,
+            FORMAT,
+        ),
+    ),
+    Command(
+        ("reprice",),
+        "Price again what has no price, or another one than the price book has now.",
+        "ledger reprice --model acme-coder-9",
+        "ledger.cli.bodies:reprice",
+        (Option("model", "Only this model."), Option("reason", "Why; kept with the event."), DB, FORMAT),
+    ),
+    Command(
+        ("prices", "list"),
+        "The prices that the log has used, and those set by you.",
+        "ledger prices list --all",
+        "ledger.cli.bodies:prices_list",
+        (Option("all_", "Also every model that the price book knows.", "flag", False), DB, FORMAT),
+    ),
+    Command(
+        ("prices", "show"),
+        "Every price of a model, with its dates and source.",
+        "ledger prices show claude-opus-4-5-20251101",
+        "ledger.cli.bodies:prices_show",
+        (Option("provider", "Whose price, where several sell the model."), DB, FORMAT),
+        (Argument("model", "The model's exact id."),),
+    ),
+    Command(
+        ("prices", "set"),
+        "State a price of your own, in USD per million tokens; it wins over the price book.",
+        "ledger prices set acme-coder-9 --input 1 --output 4",
+        "ledger.cli.bodies:prices_set",
+        (
+            Option("provider", "The provider it holds for. Default: any."),
+            Option("input", "Uncached input."),
+            Option("output", "Output."),
+            Option("cache_read", "Input read from the cache."),
+            Option("cache_write_5m", "Input written to the cache for 5 minutes."),
+            Option("cache_write_1h", "Input written to the cache for an hour."),
+            Option("web_search", "One web search, USD."),
+            Option("valid_from", "From this instant on: 2026-03-01 or 2026-03-01T00:00:00Z."),
+            Option("valid_until", "Up to, not including, this instant."),
+            DB,
+        ),
+        (Argument("model", "The model's exact id."),),
+    ),
+    Command(
+        ("prices", "refresh"),
+        "Compare the prices in use with the installed price data and record what changed.",
+        "ledger prices refresh",
+        "ledger.cli.bodies:prices_refresh",
+        (DB, FORMAT),
+    ),
+    Command(
+        ("usage", "read"),
+        "Say what a provider's usage object means: disjoint token buckets, as JSON.",
+        "ledger usage read --provider openai --endpoint /v1/chat/completions usage.json",
+        "ledger.cli.bodies:usage_read",
+        (
+            Option("provider", "The provider: openai, anthropic, google, ...", default=""),
+            Option("endpoint", "The path of the request: /v1/messages, ...", default=""),
+            Option("stream", "The file holds the frames of a stream.", "flag", False),
+        ),
+        (Argument("file", "A usage object, or frames {at, usage}, one a line. `-` reads standard input."),),
+    ),
+)
+GROUPS = {
+    "prices": "The price book: what models cost, and since when.",
+    "usage": "Usage objects of providers.",
+}

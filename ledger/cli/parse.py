@@ -1,0 +1,74 @@
+"""Parses well-formed command lines without loading the help system. Anything else is left to that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger.cli.commands import COMMANDS, Command, Option
+
+
+def parse(words: list[str]) -> tuple[Command, dict[str, Any]] | None:
+    """Return (command, values), None where help is asked for or anything is wrong."""
+    for command in COMMANDS:
+        count = len(command.name)
+        if tuple(words[:count]) == command.name:
+            values = _values(command, words[count:])
+            return None if values is None else (command, values)
+    return None
+
+
+def _values(command: Command, words: list[str]) -> dict[str, Any] | None:
+    options = {spelling: option for option in command.options for spelling in option.spellings()}
+    values: dict[str, Any] = {option.name: option.default for option in command.options}
+    plain: list[str] = []
+    position = 0
+    while position < len(words):
+        word = words[position]
+        position += 1
+        if not word.startswith("-") or word == "-":
+            plain.append(word)
+            continue
+        if word == "--":
+            plain += words[position:]
+            break
+        name, equals, value = word.partition("=")
+        option = options.get(name)
+        if option is None:
+            return None
+        if option.kind == "flag":
+            if equals:
+                return None
+            values[option.name] = True
+            continue
+        if not equals:
+            if position == len(words):
+                return None
+            value = words[position]
+            position += 1
+            if value.startswith("-") and len(value) > 1:
+                return None
+        converted = _converted(option, value)
+        if converted is None:
+            return None
+        values[option.name] = converted
+    return _with_arguments(command, values, plain)
+
+
+def _converted(option: Option, value: str) -> Any:
+    if option.kind != "number":
+        return value
+    return int(value) if value.isdecimal() else None
+
+
+def _with_arguments(command: Command, values: dict[str, Any], plain: list[str]) -> dict[str, Any] | None:
+    for argument in command.arguments:
+        if argument.many:
+            values[argument.name], plain = plain, []
+            continue
+        if plain:
+            values[argument.name] = plain.pop(0)
+        elif argument.required:
+            return None
+        else:
+            values[argument.name] = None
+    return None if plain else values

@@ -1,0 +1,94 @@
+"""The same commands as a Typer application: help, completion and error messages. Loaded only when needed."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any
+
+import typer
+
+from ledger.cli import PROGRAM
+from ledger.cli.commands import COMMANDS, GROUPS, Argument, Command, Option
+
+ABOUT = (
+    "What did it cost, who spent it, why did it fail? Tallybook reads the session files of coding agents into "
+    "an append-only log and answers from it."
+)
+_TYPES: dict[str, type] = {"text": str, "flag": bool, "number": int}
+
+
+def run_typer(arguments: list[str]) -> int:
+    """Run a command line by Typer; return the exit code."""
+    application = build()
+    try:
+        code = application(args=arguments or ["--help"], prog_name=PROGRAM, standalone_mode=False)
+    except typer.Exit as leaving:
+        return int(leaving.exit_code)
+    except Exception as error:
+        show = getattr(error, "show", None)
+        if show is None:
+            raise
+        show()  # click's own errors know the command and the option
+        return 2
+    return int(code or 0)
+
+
+def build() -> typer.Typer:
+    """Return the application."""
+    application = typer.Typer(
+        help=ABOUT, add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+    application.callback()(_root)
+    groups = {}
+    for name, text in GROUPS.items():
+        groups[name] = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
+        application.add_typer(groups[name], name=name)
+    for command in COMMANDS:
+        parent = groups[command.name[0]] if len(command.name) > 1 else application
+        parent.command(command.name[-1], help=f"{command.help}\n\nExample: {command.example}")(_function(command))
+    return application
+
+
+def _root(
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and leave.")] = False,
+) -> None:
+    if version:
+        from ledger import __version__
+
+        typer.echo(f"tallybook {__version__}")
+        raise typer.Exit
+
+
+def _function(command: Command) -> Any:
+    """Return a function with the signature that Typer reads, made from the declaration."""
+
+    def call(**values: Any) -> int:
+        return command.body()(**values)
+
+    parameters = [_argument(argument) for argument in command.arguments]
+    parameters += [_option(option) for option in command.options]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    call.__name__ = "_".join(command.name)
+    return call
+
+
+def _option(option: Option) -> inspect.Parameter:
+    kind = _TYPES[option.kind]
+    annotated: Any = Annotated[
+        kind if option.default is not None else kind | None,  # type: ignore[valid-type]
+        typer.Option(*option.spellings(), help=option.help, show_default=bool(option.default)),
+    ]
+    return inspect.Parameter(
+        option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=annotated
+    )
+
+
+def _argument(argument: Argument) -> inspect.Parameter:
+    kind: Any = list[str] if argument.many else str
+    default: Any = inspect.Parameter.empty
+    if not argument.required:
+        default = [] if argument.many else None
+        kind = kind | None
+    annotated: Any = Annotated[kind, typer.Argument(help=argument.help, show_default=False)]
+    return inspect.Parameter(argument.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)

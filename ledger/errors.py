@@ -1,0 +1,39 @@
+"""The errors that users can meet, in one tree. Each message is one line and says what to do next."""
+
+from __future__ import annotations
+
+
+class LedgerError(Exception):
+    """Anything that a command reports in one line with exit code 2."""
+
+
+class UsageError(LedgerError):
+    """The command line, a date, a zone or a name cannot be used as given."""
+
+
+class LogUnavailable(LedgerError):
+    """The log cannot be opened: missing, foreign, locked, damaged or not permitted."""
+
+
+class LogTooNew(LedgerError):
+    """The log was written by a newer program, or holds an event that this program does not know."""
+
+
+class LogReadOnly(LedgerError):
+    """The log can be read and not written."""
+
+
+class VersionConflict(LedgerError):
+    """A stream moved on since its head was read: fold the news and decide again."""
+
+    def __init__(self, stream_id: str, expected: int, found: int) -> None:
+        super().__init__(f"stream {stream_id} is at version {found}, not {expected}: read it again and retry")
+        self.stream_id, self.expected, self.found = stream_id, expected, found
+
+
+class EventIdReused(LedgerError):
+    """An event id is known with another stream, type, cause or data."""
+
+
+class InvalidEvent(LedgerError):
+    """An event does not fit its type: nothing of the append was written."""

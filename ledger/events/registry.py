@@ -1,0 +1,90 @@
+"""Which struct a (type, schema) is, how it is written, and the chain that lifts old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ledger.errors import InvalidEvent, LogTooNew
+from ledger.events import book, sources
+
+
+class Entry(NamedTuple):
+    """One type of the catalogue, at the schema this program writes."""
+
+    type: str
+    schema: int
+    struct: type[msgspec.Struct]
+    stream: str
+    """The kind of stream it belongs to."""
+
+
+ENTRIES = (
+    Entry("source.opened", 1, sources.SourceOpened, "source"),
+    Entry("lines.observed", 1, sources.LinesObserved, "source"),
+    Entry("source.truncated", 1, sources.SourceTruncated, "source"),
+    Entry("quote.recorded", 1, book.QuoteRecorded, "book"),
+    Entry("quote.superseded", 1, book.QuoteSuperseded, "book"),
+    Entry("span.priced", 1, book.SpanPriced, "book"),
+)
+CATALOGUE = {entry.type: entry for entry in ENTRIES}
+_BY_STRUCT = {entry.struct: entry for entry in ENTRIES}
+
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+UPCASTERS: dict[tuple[str, int], Upcaster] = {}
+"""(type, schema) -> a pure function from the data of that schema to the data of the next."""
+
+_encoder = msgspec.json.Encoder()
+_decoders = {entry.type: msgspec.json.Decoder(entry.struct) for entry in ENTRIES}
+
+
+def entry_of(body: msgspec.Struct) -> Entry:
+    """Return the catalogue entry of a body. Raises InvalidEvent for a struct of no event."""
+    try:
+        return _BY_STRUCT[type(body)]
+    except KeyError:
+        raise InvalidEvent(f"{type(body).__name__} is not an event of the catalogue") from None
+
+
+def ascii_json(raw: bytes) -> str:
+    """Return JSON text in which every character beyond ASCII is escaped, values untouched.
+
+    Such characters stand only inside strings (RFC 8259), so each can be replaced where it stands.
+    """
+    if raw.isascii():
+        return raw.decode("ascii")
+    return "".join(char if char < "\x80" else _escape(char) for char in raw.decode("utf-8", "replace"))
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 | code >> 10:04x}\\u{0xDC00 | code & 0x3FF:04x}"
+
+
+def encode(body: msgspec.Struct) -> str:
+    """Return the ASCII JSON of an event's body, as it is hashed and stored."""
+    return ascii_json(_encoder.encode(body))
+
+
+def decode(type_: str, schema: int, data: str) -> Any:
+    """Return the typed body of a stored event, lifted to today's schema.
+
+    Raises LogTooNew for a type or schema this program does not know: whoever folds stops there.
+    """
+    entry = CATALOGUE.get(type_)
+    if entry is None or schema > entry.schema:
+        raise LogTooNew(
+            f"the log holds an event this program does not know ({type_}, schema {schema}): update tallybook"
+        )
+    if schema == entry.schema:
+        return _decoders[type_].decode(data)
+    fields = msgspec.json.decode(data)
+    while schema < entry.schema:
+        fields = UPCASTERS[type_, schema](fields)
+        schema += 1
+    return msgspec.convert(fields, entry.struct)

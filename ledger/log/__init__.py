@@ -1,0 +1,1 @@
+"""The append-only log: the only place where a fact lives."""

@@ -1,0 +1,40 @@
+"""Text written by users, models, tools and providers: kept by its sha256, compressed, apart from the events."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+PLAIN_LIMIT_BYTES = 128
+"""Below this, zstd only adds bytes."""
+MAX_SIZE_BYTES = 1 << 30
+
+
+class Blob(NamedTuple):
+    """A blob in column order of the table."""
+
+    sha256: bytes
+    """Of the uncompressed bytes."""
+    size_bytes: int
+    encoding: str
+    """`plain` or `zstd`."""
+    bytes: bytes
+
+
+def make_blob(content: bytes) -> Blob:
+    """Return the content as it is stored."""
+    digest = hashlib.sha256(content).digest()
+    if len(content) < PLAIN_LIMIT_BYTES:
+        return Blob(digest, len(content), "plain", content)
+    import zstandard
+
+    return Blob(digest, len(content), "zstd", zstandard.ZstdCompressor(level=3).compress(content))
+
+
+def blob_content(encoding: str, stored: bytes) -> bytes:
+    """Return the uncompressed bytes of a stored blob."""
+    if encoding == "plain":
+        return stored
+    import zstandard
+
+    return zstandard.ZstdDecompressor().decompress(stored, max_output_size=MAX_SIZE_BYTES)

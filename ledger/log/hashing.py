@@ -1,0 +1,76 @@
+"""The hash of an event, and the chain that it makes of a stream. docs/hash.md has the recipe and vectors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from ledger.events.envelope import Event
+
+RECIPE = 1
+"""The number of the recipe; it is the first field that is hashed."""
+
+_NULL = b"\xff\xff\xff\xff"
+
+
+def _pack(value: bytes | None) -> bytes:
+    return _NULL if value is None else len(value).to_bytes(4, "big") + value
+
+
+def _text(value: str | None) -> bytes:
+    return _NULL if value is None else _pack(value.encode("utf-8"))
+
+
+def event_hash(
+    event_id: bytes,
+    session_id: str | None,
+    stream_id: str,
+    version: int,
+    type_: str,
+    schema: int,
+    at: int,
+    writer: str,
+    cause: bytes | None,
+    turn: str | None,
+    span: str | None,
+    data: str,
+    prev_hash: bytes | None,
+) -> bytes:
+    """Return the 32-byte sha256 of the length-prefixed envelope, the digest of the data and the previous hash.
+
+    Each field is 4 bytes of big-endian length and its bytes; a null is ff ff ff ff, so it differs from an
+    empty text. Numbers are written in decimal.
+    """
+    fields = (
+        _pack(b"%d" % RECIPE),
+        _pack(event_id),
+        _text(session_id),
+        _text(stream_id),
+        _pack(b"%d" % version),
+        _text(type_),
+        _pack(b"%d" % schema),
+        _pack(b"%d" % at),
+        _text(writer),
+        _pack(cause),
+        _text(turn),
+        _text(span),
+        _pack(hashlib.sha256(data.encode("ascii")).digest()),
+        _pack(prev_hash),
+    )
+    return hashlib.sha256(b"".join(fields)).digest()
+
+
+def broken_links(events: Iterable[Event], heads: dict[str, tuple[int, bytes]]) -> Iterable[tuple[Event, str]]:
+    """Yield (event, what is wrong) for every event that does not continue its stream's chain.
+
+    `heads` maps stream id to (version, hash) and is brought forward: begin with an empty dict.
+    """
+    for event in events:
+        version, before = heads.get(event.stream_id, (0, None))
+        if event.version != version + 1:
+            yield event, f"version {event.version} follows {version}"
+        elif event.prev_hash != before:
+            yield event, "prev_hash is not the hash of the version before"
+        elif event_hash(*event[1:14]) != event.hash:
+            yield event, "hash does not fit the contents"
+        heads[event.stream_id] = (event.version, event.hash)

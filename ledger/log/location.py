@@ -1,0 +1,62 @@
+"""Where a log lies: the default place, and what `--db` and TALLYBOOK_DB may say."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ledger.errors import UsageError
+
+SCHEMES = ("sqlite", "postgresql", "postgres")
+
+
+def data_folder() -> Path:
+    """Return the user's data folder for Tallybook, by platformdirs.
+
+    On Linux the answer is the XDG rule itself, which spares every start the import.
+    """
+    if sys.platform.startswith("linux"):
+        base = os.environ.get("XDG_DATA_HOME", "")
+        return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "share") / "tallybook"
+    from platformdirs import user_data_path
+
+    return user_data_path("tallybook", appauthor=False)
+
+
+def resolve(db: str | None) -> Path:
+    """Return the file of the log that `db` (else TALLYBOOK_DB, else the default) names.
+
+    Accepts a path, `sqlite:///relative`, `sqlite:////absolute`. Raises UsageError for anything else; a
+    password in the URL is never repeated.
+    """
+    text = db or os.environ.get("TALLYBOOK_DB") or ""
+    if not text:
+        return data_folder() / "ledger.db"
+    scheme, separator, _ = text.partition("://")
+    if not separator:
+        return _file(text)
+    if scheme.partition("+")[0] == "sqlite":
+        return _file(text[len(scheme) + 4 :])
+    if scheme.partition("+")[0] in SCHEMES:
+        raise UsageError(f"{shown(text)}: PostgreSQL logs are not supported yet: give the path of an SQLite file")
+    raise UsageError(f"{shown(text)}: unknown kind of log: give a path or sqlite:///PATH")
+
+
+def _file(text: str) -> Path:
+    if not text or text == ":memory:" or "\0" in text:
+        raise UsageError("the log must be a file: give its path, for example --db ~/ledger.db")
+    return Path(text).expanduser()
+
+
+def shown(url: str) -> str:
+    """Return the URL with any password left out."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return url.partition("://")[0] + "://..."
+    user = f"{parts.username}:***@" if parts.password else (f"{parts.username}@" if parts.username else "")
+    return f"{parts.scheme}://{user}{host}{port}{parts.path}"

@@ -1,0 +1,68 @@
+"""A file lock held for one commit, so that writers queue instead of polling, and can be named."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from ledger.errors import LogUnavailable
+
+try:
+    import fcntl
+except ImportError:  # Windows: SQLite's own busy handler is the queue there
+    fcntl = None  # type: ignore[assignment]
+
+
+class CommitLock:
+    """`with lock:` waits for the one writer's place. Not reentrant; one a process and log."""
+
+    def __init__(self, path: Path, *, timeout_s: float = 30.0) -> None:
+        self.path, self.timeout_s = path, timeout_s
+        self._fd = -1
+        self._pid = 0
+
+    def __enter__(self) -> CommitLock:
+        if fcntl is None:
+            return self
+        if self._pid != os.getpid():  # a lock inherited over a fork would be shared with the parent
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._pid = os.getpid()
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._wait()
+        os.pwrite(self._fd, b"%-20d" % self._pid, 0)
+        return self
+
+    def _wait(self) -> None:
+        """Block in the kernel, so that waiters are served in turn; an alarm thread is not needed.
+
+        A blocking flock has no time-out of its own, so the last resort is a poll: the kernel queue is tried
+        in slices short enough for a person.
+        """
+        deadline = time.monotonic() + self.timeout_s
+        pause = 0.0002
+        while True:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise LogUnavailable(
+                        f"the log is being written by process {self.holder()} for more than "
+                        f"{self.timeout_s:.0f} s: wait for it or stop it, then run this again"
+                    ) from None
+                time.sleep(pause)
+                pause = min(pause * 1.5, 0.002)
+
+    def holder(self) -> str:
+        """Return the process id of whoever holds or last held the lock."""
+        try:
+            return os.pread(self._fd, 20, 0).decode().strip() or "unknown"
+        except OSError:
+            return "unknown"
+
+    def __exit__(self, *_: object) -> None:
+        if fcntl is not None:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)

@@ -1,0 +1,290 @@
+"""The log on SQLite: open it, append to it, read it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ledger import __version__
+from ledger.errors import EventIdReused, InvalidEvent, LogReadOnly, LogTooNew, LogUnavailable, VersionConflict
+from ledger.events import CATALOGUE, NewEvent, encode
+from ledger.events.envelope import EncodedBody, Event
+from ledger.events.registry import entry_of
+from ledger.log import sqlite
+from ledger.log.blobs import Blob, blob_content
+from ledger.log.hashing import event_hash
+from ledger.log.lock import CommitLock
+from ledger.sql import script, statements
+
+FORMAT = 1
+"""The format of the log's tables; a program reads only formats up to its own."""
+APPLICATION_ID = 0x7A117B00
+"""Marks the file as a Tallybook ledger (SQLite's application_id)."""
+
+
+class StreamAppend(NamedTuple):
+    """What to append to one stream, and the version its head is believed to have (0: a new stream)."""
+
+    stream_id: str
+    expected_version: int
+    events: Sequence[NewEvent]
+
+
+class Log:
+    """One log file. Use `Log.open` or `Log.create`; not shared between threads or across a fork."""
+
+    def __init__(self, path: Path, connection: sqlite.Connection, *, readonly: bool) -> None:
+        self.path, self.connection, self.readonly = path, connection, readonly
+        self.sql = statements("sqlite")
+        self.lock = CommitLock(Path(f"{path}.lock"))
+        self.writer = f"tallybook/{__version__} {socket.gethostname()} {os.getpid()}"
+
+    # opening
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool = False, readonly: bool = False) -> Log:
+        """Open the log at `path`. With `create`, make it where it is missing.
+
+        A file that may not be written is opened for reading. Raises LogUnavailable, LogTooNew.
+        """
+        if not path.exists():
+            if not create:
+                raise LogUnavailable(f"{path}: there is no ledger here: run `ledger init` or `ledger import`")
+            return cls.create(path)
+        readonly = readonly or not os.access(path, os.W_OK)
+        log = cls(path, sqlite.connect(path, readonly=readonly), readonly=readonly)
+        try:
+            log._check_format()
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+    @classmethod
+    def create(cls, path: Path) -> Log:
+        """Make an empty log, file 0600 in a folder 0700. An existing one is left as it is and opened."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise LogUnavailable(f"{path}: cannot be created ({reason}): give another place with --db") from error
+        connection = sqlite.connect(path)
+        log = cls(path, connection, readonly=False)
+        try:
+            log._install()
+            log._check_format()
+        except sqlite.Error as error:
+            log.close()
+            raise LogUnavailable(sqlite.explain(error, path)) from error
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+    def _install(self) -> None:
+        execute = self.connection.execute
+        with self.lock:
+            if execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+                return
+            execute("PRAGMA journal_mode=WAL")
+            execute("BEGIN IMMEDIATE")
+            for statement in script("sqlite", "log"):
+                execute(statement)
+            for key, value in (("format", str(FORMAT)), ("min_writer", "0.1.0"), ("hash_recipe", "1")):
+                execute(self.sql["put_meta"], (key, value))
+            execute(f"PRAGMA application_id={APPLICATION_ID}")
+            execute("COMMIT")
+
+    def _check_format(self) -> None:
+        try:
+            marked = self.connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+            found = self._meta("format") if marked else None
+        except sqlite.Error as error:
+            raise LogUnavailable(sqlite.explain(error, self.path)) from error
+        if found is None:
+            raise LogUnavailable(f"{self.path}: is a database of something else: give another --db")
+        if int(found) > FORMAT:
+            raise LogTooNew(
+                f"{self.path}: was written by a newer tallybook (log format {found}, this one knows {FORMAT}): "
+                "update tallybook"
+            )
+        if int(found) < FORMAT:
+            from ledger.log.migrate import upgrade
+
+            upgrade(self.path)
+        if not self.readonly and not _may_write(self._meta("min_writer") or "0"):
+            self.readonly = True
+
+    def _meta(self, key: str) -> str | None:
+        row = self.connection.execute(self.sql["meta"], (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def close(self) -> None:
+        """Close the file. The log cannot be used afterwards."""
+        self.connection.close()
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # appending
+
+    def append(self, appends: Sequence[StreamAppend], blobs: Sequence[tuple[bytes, Blob]] = ()) -> list[int]:
+        """Append to one or several streams in one durable transaction; return the versions, in order.
+
+        Events whose ids are all known with the same stream, type, cause and data are a success and return
+        their stored versions. `blobs` are (event id, blob) pairs, stored in the same commit.
+        Raises VersionConflict, EventIdReused, LogReadOnly, LogUnavailable; then nothing was written.
+        """
+        if self.readonly:
+            raise LogReadOnly(f"{self.path}: may not be written: check its permissions, or update tallybook")
+        prepared = [(append, [_prepare(event) for event in append.events]) for append in appends]
+        connection = self.connection
+        try:
+            with self.lock:
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    versions = self._append(prepared, blobs)
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+        except sqlite.Error as error:
+            raise LogUnavailable(sqlite.explain(error, self.path)) from error
+        return versions
+
+    def _append(
+        self, prepared: list[tuple[StreamAppend, list[_Prepared]]], blobs: Sequence[tuple[bytes, Blob]]
+    ) -> list[int]:
+        if not _may_write(self._meta("min_writer") or "0"):
+            raise LogTooNew(f"{self.path}: a newer tallybook has taken this log over: update tallybook")
+        known = self._known([(append.stream_id, event) for append, events in prepared for event in events])
+        if known is not None:
+            return known
+        at = time.time_ns() // 1000
+        rows: list[tuple[object, ...]] = []
+        versions: list[int] = []
+        for append, events in prepared:
+            head = self.connection.execute(self.sql["stream_head"], (append.stream_id,)).fetchone()
+            version, link = head or (0, None)
+            if version != append.expected_version:
+                raise VersionConflict(append.stream_id, append.expected_version, version)
+            for event in events:
+                version += 1
+                new = event.new
+                envelope = (
+                    new.event_id, new.session_id, append.stream_id, version, event.type, event.schema, at,
+                    self.writer, new.cause, new.turn, new.span, event.data, link,
+                )  # fmt: skip
+                link = event_hash(*envelope)
+                rows.append((None, *envelope, link))
+                versions.append(version)
+        self.connection.executemany(self.sql["append_event"], rows)
+        for event_id, blob in blobs:
+            self._put_blob(event_id, blob)
+        return versions
+
+    def _known(self, events: list[tuple[str, _Prepared]]) -> list[int] | None:
+        """Return the stored versions where every event is known, None where none is."""
+        found: list[int] = []
+        ask, execute = self.sql["event_by_id"], self.connection.execute
+        for stream_id, event in events:
+            row = execute(ask, (event.new.event_id,)).fetchone()
+            if row is not None:
+                stored = Event(*row)
+                same = (stored.stream_id, stored.type, stored.cause, stored.data)
+                if same != (stream_id, event.type, event.new.cause, event.data):
+                    raise EventIdReused(f"event {event.new.event_id.hex()} is known with other contents")
+                found.append(stored.version)
+        if not found:
+            return None
+        if len(found) != len(events):
+            raise EventIdReused("some events of this append are known and some are not: append them apart")
+        return found
+
+    def _put_blob(self, event_id: bytes, blob: Blob) -> None:
+        if not self.connection.execute(self.sql["blob_known"], (blob.sha256,)).fetchone()[0]:
+            self.connection.execute(self.sql["put_blob"], blob)
+        self.connection.execute(self.sql["link_blob"], (event_id, blob.sha256))
+
+    # reading
+
+    def head_position(self) -> int:
+        """Return the position of the newest event, 0 for an empty log."""
+        return int(self.connection.execute(self.sql["head_position"]).fetchone()[0])
+
+    def events_after(self, position: int, limit: int = 500) -> list[Event]:
+        """Return up to `limit` events beyond `position`, in order. An acknowledged append is always seen."""
+        rows = self.connection.execute(self.sql["events_after"], (position, limit))
+        return [Event(*row) for row in rows]
+
+    def all_events(self, after: int = 0) -> Iterator[Event]:
+        """Yield every event beyond `after`, read in slices."""
+        while page := self.events_after(after):
+            yield from page
+            after = page[-1].position
+
+    def stream_events(self, stream_id: str, after: int = 0, limit: int = 500) -> list[Event]:
+        """Return up to `limit` events of one stream beyond version `after`, in order."""
+        rows = self.connection.execute(self.sql["stream_events"], (stream_id, after, limit))
+        return [Event(*row) for row in rows]
+
+    def stream_version(self, stream_id: str) -> int:
+        """Return the version of the stream's head, 0 where there is no such stream."""
+        row = self.connection.execute(self.sql["stream_head"], (stream_id,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def event_at(self, position: int) -> Event:
+        """Return the event at a position. Raises KeyError where there is none."""
+        row = self.connection.execute(self.sql["event_at"], (position,)).fetchone()
+        if row is None:
+            raise KeyError(position)
+        return Event(*row)
+
+    def blob(self, sha256: bytes) -> bytes | None:
+        """Return the content of a blob, None where it is unknown or was purged."""
+        row = self.connection.execute(self.sql["get_blob"], (sha256,)).fetchone()
+        return None if row is None else blob_content(*row)
+
+
+class _Prepared(NamedTuple):
+    new: NewEvent
+    type: str
+    schema: int
+    data: str
+
+
+def _prepare(new: NewEvent) -> _Prepared:
+    if len(new.event_id) != 16:
+        raise InvalidEvent("an event id has 16 bytes")
+    if type(new.body) is EncodedBody:
+        return _Prepared(new, new.body.type, CATALOGUE[new.body.type].schema, new.body.data)
+    entry = entry_of(new.body)
+    try:
+        return _Prepared(new, entry.type, entry.schema, encode(new.body))
+    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+        raise InvalidEvent(f"{entry.type}: {error}") from error
+
+
+def _may_write(minimum: str) -> bool:
+    return _version(__version__) >= _version(minimum)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+def writer_parts(writer: str) -> dict[str, Any]:
+    """Return program, host and process of an event's writer."""
+    program, host, process = (writer.split(" ") + ["", ""])[:3]
+    return {"program": program, "host": host, "process": process}

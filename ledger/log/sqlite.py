@@ -1,0 +1,92 @@
+"""The one module that chooses the SQLite driver and opens files with it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3 as _standard
+from pathlib import Path
+from typing import Any
+
+from ledger.errors import LogUnavailable
+
+
+def has_wal_fix(version: tuple[int, ...]) -> bool:
+    """Return whether this SQLite has the fix of the WAL-reset race (3.51.3, and 3.44.6 and 3.50.7).
+
+    Without it, two connections that write and checkpoint at once can corrupt a WAL database.
+    """
+    return version >= (3, 51, 3) or (3, 44, 6) <= version < (3, 45) or (3, 50, 7) <= version < (3, 51)
+
+
+def _choose() -> Any:
+    if has_wal_fix(_standard.sqlite_version_info):
+        return _standard
+    try:
+        from pysqlite3 import dbapi2
+    except ImportError:
+        return _standard
+    return dbapi2 if has_wal_fix(dbapi2.sqlite_version_info) else _standard
+
+
+driver: Any = _choose()
+"""sqlite3 of the interpreter, or pysqlite3 where the interpreter's SQLite lacks the fix."""
+
+Connection = Any
+Error: Any = driver.Error
+OperationalError: Any = driver.OperationalError
+IntegrityError: Any = driver.IntegrityError
+
+BUSY_TIMEOUT_MS = 30_000
+
+
+def connect(path: Path, *, readonly: bool = False) -> Connection:
+    """Open an existing or new database file, in autocommit mode. Raises LogUnavailable, one line.
+
+    Transactions are begun and ended in so many words. A read-only file is opened as such; where its folder
+    cannot be written either and nothing waits in a -wal file, as immutable.
+    """
+    try:
+        if not readonly:
+            connection = driver.connect(str(path), isolation_level=None, cached_statements=256)
+            _set_up(connection, readonly=False)
+            return connection
+        return _connect_readonly(path)
+    except Error as error:
+        raise LogUnavailable(explain(error, path)) from error
+
+
+def _connect_readonly(path: Path) -> Connection:
+    wal = Path(f"{path}-wal")
+    options = ["mode=ro"]
+    if not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size):
+        options.append("immutable=1")
+    uri = path.absolute().as_uri() + "?" + "&".join(options)
+    connection = driver.connect(uri, uri=True, isolation_level=None, cached_statements=256)
+    _set_up(connection, readonly=True)
+    return connection
+
+
+def _set_up(connection: Connection, *, readonly: bool) -> None:
+    execute = connection.execute
+    execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    execute("PRAGMA trusted_schema=OFF")
+    execute("PRAGMA recursive_triggers=ON")
+    execute("PRAGMA cache_size=-8192")
+    if not readonly:
+        execute("PRAGMA synchronous=FULL")
+
+
+def explain(error: Exception, path: Path) -> str:
+    """Return one line that says what is wrong with the file and what to do next."""
+    text = str(error)
+    if "unable to open" in text:
+        return f"{path}: cannot be opened: check that its folder exists and that you may write there"
+    if "not a database" in text or "malformed" in text or "file is encrypted" in text:
+        return f"{path}: is not a ledger or is damaged: give another --db, or restore it from a copy"
+    if "locked" in text or "busy" in text:
+        return f"{path}: another program holds it locked: close that program and run this again"
+    if "full" in text:
+        return f"{path}: the disk is full: free some space and run this again; nothing was half-written"
+    if "readonly" in text or "read-only" in text:
+        return f"{path}: may not be written by you: check its permissions, or give another --db"
+    return f"{path}: {text}: run `ledger doctor` for details"

@@ -1,0 +1,414 @@
+"""Claude Code's session files: which lines hold something to observe, and what.
+
+Format: one JSON object a line, as written by versions 1.0 to 2.1 (docs/sources.md). A fast filter skips lines
+that provably hold neither usage nor a prompt; everything else is parsed as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ledger.events.sources import Call, Context, Cut, Delegated, Failure, Prompt, Response, Returned
+from ledger.sources.lines import Block, hits
+from ledger.sources.reading import Draft, Projects, as_raw, instant, loads_leniently
+from ledger.wire import anthropic
+
+CLIENT = "claude-code"
+_USAGE, _USER = 1, 2
+_NEEDLES = (b"usage", b'"user"')
+_NULL = msgspec.Raw(b"null")
+_AGENT_TOOLS = ("Task", "Agent")
+_NO_PROMPT = ("[Request interrupted", "<command-name>", "<local-command", "<task-notification>")
+"""How the texts of user lines begin that no user wrote as a prompt."""
+
+
+class _Input(msgspec.Struct):
+    subagent_type: str | None = None
+
+
+class _Content(msgspec.Struct):
+    type: str | None = None
+    id: str | None = None
+    name: str | None = None
+    text: str | None = None
+    tool_use_id: str | None = None
+    input: msgspec.Raw = _NULL
+
+
+class _Message(msgspec.Struct):
+    id: str | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    usage: msgspec.Raw = _NULL
+    content: str | list[_Content] | None = None
+
+
+class _Line(msgspec.Struct):
+    type: str | None = None
+    uuid: str | None = None
+    parentUuid: str | None = None  # noqa: N815 - the client's names
+    timestamp: str | None = None
+    interruptedMessageId: str | None = None  # noqa: N815
+    sessionId: str | None = None  # noqa: N815
+    requestId: str | None = None  # noqa: N815
+    agentId: str | None = None  # noqa: N815
+    attributionAgent: str | None = None  # noqa: N815
+    isSidechain: bool | None = None  # noqa: N815
+    isMeta: bool | None = None  # noqa: N815
+    isCompactSummary: bool | None = None  # noqa: N815
+    isApiErrorMessage: bool | None = None  # noqa: N815
+    apiErrorStatus: msgspec.Raw = _NULL  # noqa: N815
+    costUSD: msgspec.Raw = _NULL  # noqa: N815
+    cwd: str | None = None
+    gitBranch: str | None = None  # noqa: N815
+    version: str | None = None
+    message: _Message | None = None
+    data: msgspec.Raw = _NULL
+    toolUseResult: msgspec.Raw = _NULL  # noqa: N815
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+_decode_any = msgspec.json.Decoder().decode
+
+
+class Reader:
+    """Reads one file from where it was left; `carry` is what it must remember, here nothing."""
+
+    client = CLIENT
+
+    def __init__(self, path: Path, carry: dict[str, Any], begin: int, projects: Projects, mtime_us: int) -> None:
+        self.path, self.projects = path, projects
+        self.carry: dict[str, Any] = carry
+        self._session, self._agent = _from_path(path)
+        self._meta = _meta(path) if self._agent and begin == 0 else {}
+        self._last_at = carry.get("at") or mtime_us
+        self._pending: Response | None = None
+        self._pending_lines = (0, 0, 0)
+        self._last_response = ("", "")
+
+    def read(self, block: Block, draft: Draft) -> None:
+        """Observe every line of a block."""
+        content = block.content
+        if self._meta:
+            self._observe_meta(draft)
+        taken = 0
+        for begin, end, which in hits(content, _NEEDLES):
+            if which & _USAGE == 0 and content.find(b'"tool_result"', begin, end) >= 0:
+                continue
+            taken += self._line(content[begin:end], block.offset + begin, draft)
+        self._flush(draft)
+        lines = content.count(b"\n") + (1 if block.torn else 0)
+        draft.lines += lines
+        broken = _broken(content)
+        draft.malformed += broken
+        draft.no_usage += lines - taken - broken
+        self.carry = {"at": self._last_at}
+
+    def torn(self, content: bytes) -> bool:
+        """Return whether the unfinished last line of a file is half an object (True) or a whole one."""
+        return loads_leniently(content) is None
+
+    def _line(self, raw: bytes, offset: int, draft: Draft) -> int:
+        """Observe one line; return 1 where it counted as one with something in it."""
+        try:
+            line = _decode(raw)
+        except msgspec.MsgspecError:
+            found = loads_leniently(raw)
+            if found is None:
+                if raw.strip() and b"\0" not in raw:
+                    draft.malformed += 1
+                    return 1
+                return 0
+            line = _lenient(found)
+        at = instant(line.timestamp)
+        if at is not None:
+            self._last_at = at
+        if line.type == "progress" or _given(line.data):
+            return self._progress(line, offset, draft)
+        if line.type == "user":
+            return self._user(line, offset, draft)
+        if line.message is None or not _given(line.message.usage):
+            return 0
+        return self._assistant(line, line.message, offset, draft, nested=False)
+
+    def _assistant(self, line: _Line, message: _Message, offset: int, draft: Draft, *, nested: bool) -> int:
+        usage = message.usage
+        if bytes(usage)[:1] != b"{":
+            return 0
+        context = self._context(line, message.model or "", nested)
+        c, at = draft.context(context), instant(line.timestamp) or self._last_at
+        identity = message.id or line.uuid or f"{self._session}@{offset}"
+        if line.isApiErrorMessage or message.model == "<synthetic>":
+            return self._failure(line, message, identity, c, offset, at, draft)
+        raw = _compact(usage)
+        self._last_response = (line.uuid or "", identity)
+        model, stop = message.model or "", message.stop_reason or ""
+        cost = bytes(line.costUSD).decode() if _is_number(line.costUSD) else ""
+        request = line.requestId or ""
+        pending = self._pending
+        if (
+            pending is not None
+            and pending.id == identity
+            and (pending.c, pending.request, pending.model, pending.stop) == (c, request, model, stop)
+            and (pending.nested, pending.cost) == (nested, cost)
+            and bytes(pending.usage) == raw
+        ):
+            lines, first, last = self._pending_lines
+            self._pending_lines = (lines + 1, min(first, at), max(last, at))
+        else:
+            self._flush(draft)
+            quote = draft.quote(context.provider, model, at)
+            self._pending = Response(
+                c=c, o=offset, at=at, id=identity, request=request, model=model, usage=msgspec.Raw(raw),
+                quote=quote, part_quotes=self._part_quotes(raw, context, model, at, draft), stop=stop,
+                nested=nested, cost=cost,
+            )  # fmt: skip
+            self._pending_lines = (1, at, at)
+        self._calls(message.content, identity, c, offset, at, draft)
+        return 1
+
+    def _failure(
+        self, line: _Line, message: _Message, identity: str, c: int, offset: int, at: int, draft: Draft
+    ) -> int:
+        """Observe a request that failed, or that the response just before broke off; other notes are neither."""
+        if line.isApiErrorMessage is False:
+            return 0  # the client's own note, no request: "No response requested."
+        self._flush(draft)
+        status = _status(line.apiErrorStatus)
+        uuid, response = self._last_response
+        if not status and uuid and line.parentUuid == uuid:
+            draft.observations.append(Cut(c=c, o=offset, at=at, id=response, by="cut"))
+            return 1
+        text = draft.blob(_text(message.content))
+        draft.observations.append(Failure(c=c, o=offset, at=at, id=identity, status=status, error=text))
+        return 1
+
+    def _part_quotes(self, raw: bytes, context: Context, model: str, at: int, draft: Draft) -> list[int]:
+        """Return the quotes of the calls that the usage holds beside the answer."""
+        if b"iterations" not in raw:
+            return []
+        parts = anthropic.parts(_decode_any(raw))[1:]
+        return [draft.quote(context.provider, part.model or model, at) for part in parts]
+
+    def _flush(self, draft: Draft) -> None:
+        """Write down the response that is being gathered over equal lines."""
+        pending = self._pending
+        if pending is None:
+            return
+        lines, first, last = self._pending_lines
+        if lines > 1:
+            pending = msgspec.structs.replace(pending, lines=lines, at=first, last_at=last)
+        draft.observations.append(pending)
+        self._pending = None
+
+    def _calls(self, content: Any, response: str, c: int, offset: int, at: int, draft: Draft) -> None:
+        """Observe the tool calls that start sub-agents."""
+        if not isinstance(content, list):
+            return
+        for block in content:
+            if block.type == "tool_use" and block.name in _AGENT_TOOLS and block.id:
+                self._flush(draft)
+                agent_type = _field(block.input, "subagent_type")
+                draft.observations.append(
+                    Call(c=c, o=offset, at=at, id=block.id, tool=block.name, response=response,
+                         agent_type=agent_type)  # fmt: skip
+                )
+
+    def _progress(self, line: _Line, offset: int, draft: Draft) -> int:
+        """Observe a sub-agent's response that stands inside a progress line of its parent."""
+        data = loads_leniently(bytes(line.data)) or {}
+        inner = data.get("message")
+        if not isinstance(inner, dict) or not isinstance(inner.get("message"), dict):
+            return 0
+        nested = _lenient(inner)
+        if nested.message is None or not _given(nested.message.usage):
+            return 0
+        nested.sessionId = line.sessionId or nested.sessionId
+        nested.agentId = nested.agentId or _word(data.get("agentId")) or line.agentId
+        nested.timestamp = nested.timestamp or line.timestamp
+        nested.cwd, nested.gitBranch = nested.cwd or line.cwd, nested.gitBranch or line.gitBranch
+        nested.version = nested.version or line.version
+        return self._assistant(nested, nested.message, offset, draft, nested=True)
+
+    def _user(self, line: _Line, offset: int, draft: Draft) -> int:
+        """Observe a prompt, or the result that names a sub-agent; its roll-up of tokens is never added."""
+        content = line.message.content if line.message else None
+        at = instant(line.timestamp) or self._last_at
+        if _given(line.toolUseResult) or _is_result(content):
+            return self._result(line, content, offset, at, draft)
+        if line.interruptedMessageId:
+            self._flush(draft)
+            c = draft.context(self._context(line, "", False))
+            draft.observations.append(Cut(c=c, o=offset, at=at, id=line.interruptedMessageId, by="cancelled"))
+            return 0
+        if content is None or line.isMeta or line.isCompactSummary or not line.uuid:
+            return 0
+        if _text(content).startswith(_NO_PROMPT):
+            return 0
+        self._flush(draft)
+        c = draft.context(self._context(line, "", False))
+        draft.observations.append(Prompt(c=c, o=offset, at=at, id=line.uuid))
+        return 0
+
+    def _result(self, line: _Line, content: Any, offset: int, at: int, draft: Draft) -> int:
+        agent = _field(line.toolUseResult, "agentId")
+        call = next((b.tool_use_id for b in content if b.tool_use_id), None) if isinstance(content, list) else None
+        status = _field(line.toolUseResult, "status")
+        if agent and call and status != "async_launched":
+            self._flush(draft)
+            c = draft.context(self._context(line, "", False))
+            draft.observations.append(Returned(c=c, o=offset, at=at, id=call, agent=agent, status=status))
+        if b'"usage"' in bytes(line.toolUseResult):
+            draft.rollup += 1
+            return 1
+        return 0
+
+    def _observe_meta(self, draft: Draft) -> None:
+        """Observe what stands beside a sub-agent's file: the call that started it."""
+        call = _word(self._meta.get("toolUseId"))
+        if call and self._agent:
+            context = Context(session=self._session, agent=self._agent, sidechain=True,
+                              agent_type=_word(self._meta.get("agentType")))  # fmt: skip
+            c = draft.context(context)
+            draft.observations.append(Delegated(c=c, o=0, at=self._last_at, id=call, agent=self._agent))
+        self._meta = {}
+
+    def _context(self, line: _Line, model: str, nested: bool) -> Context:
+        folder = line.cwd or ""
+        return Context(
+            session=line.sessionId or self._session,
+            agent=line.agentId or self._agent,
+            agent_type=line.attributionAgent or "" if (line.agentId or self._agent) else "",
+            sidechain=bool(line.isSidechain) or bool(self._agent) or nested,
+            project=self.projects.root(folder),
+            branch=line.gitBranch or "",
+            provider="anthropic" if model.startswith("claude") or not model else "",
+            client_version=line.version or "",
+        )
+
+
+def _from_path(path: Path) -> tuple[str, str]:
+    """Return (session, agent) that a file's place stands for, where its lines do not say."""
+    stem = path.stem
+    if not stem.startswith("agent-"):
+        return stem, ""
+    for folder in path.parents:
+        if folder.name == "subagents":
+            return folder.parent.name, stem[len("agent-") :]
+    return path.parent.name, stem[len("agent-") :]
+
+
+def _meta(path: Path) -> dict[str, Any]:
+    """Return what `agent-ID.meta.json` beside a sub-agent's file says."""
+    try:
+        if os.path.getsize(meta := path.with_suffix(".meta.json")) > 1 << 16:
+            return {}
+        found = json.loads(meta.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _given(raw: msgspec.Raw) -> bool:
+    return bytes(raw) != b"null"
+
+
+def _compact(raw: msgspec.Raw) -> bytes:
+    """Return a usage object without the spaces that JSON allows; equal objects mostly become equal bytes."""
+    found = bytes(raw)
+    if b" " not in found and b"\n" not in found and b"\t" not in found:
+        return found
+    return msgspec.json.encode(_decode_any(found))
+
+
+def _is_number(raw: msgspec.Raw) -> bool:
+    return bytes(raw)[:1].isdigit()
+
+
+def _status(raw: msgspec.Raw) -> int:
+    text = bytes(raw).decode()
+    return int(text) if text.isdigit() and len(text) == 3 else 0
+
+
+def _field(raw: msgspec.Raw, name: str) -> str:
+    """Return a text field of an object that was not decoded, empty where there is none."""
+    found = bytes(raw)
+    if name.encode() not in found:
+        return ""
+    fields = loads_leniently(found)
+    return _word(fields.get(name)) if fields else ""
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) and len(value) <= 256 else ""
+
+
+def _is_result(content: Any) -> bool:
+    return isinstance(content, list) and any(block.type == "tool_result" for block in content)
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content or () if block.text)
+
+
+def _broken(content: bytes) -> int:
+    """Return how many lines hold a NUL byte, which no JSON has."""
+    if b"\0" not in content:
+        return 0
+    return sum(1 for line in content.split(b"\n") if b"\0" in line)
+
+
+def _lenient(found: dict[str, Any]) -> _Line:
+    """Return the line of an object whose fields may have other types: what does not fit is left out."""
+    line = _Line()
+    for name in ("type", "uuid", "parentUuid", "timestamp", "interruptedMessageId", "sessionId", "requestId", "agentId", "attributionAgent", "cwd",
+                 "gitBranch", "version"):  # fmt: skip
+        if isinstance(found.get(name), str):
+            setattr(line, name, _valid(found[name]))
+    for name in ("isSidechain", "isMeta", "isCompactSummary", "isApiErrorMessage"):
+        if isinstance(found.get(name), bool):
+            setattr(line, name, found[name])
+    for name in ("apiErrorStatus", "costUSD", "data", "toolUseResult"):
+        if found.get(name) is not None:
+            setattr(line, name, as_raw(found[name]))
+    message = found.get("message")
+    if isinstance(message, dict):
+        line.message = _lenient_message(message)
+    return line
+
+
+def _lenient_message(found: dict[str, Any]) -> _Message:
+    message = _Message()
+    for name in ("id", "model", "stop_reason"):
+        if isinstance(found.get(name), str):
+            setattr(message, name, _valid(found[name]))
+    if isinstance(found.get("usage"), dict):
+        message.usage = as_raw(found["usage"])
+    content = found.get("content")
+    if isinstance(content, str):
+        message.content = content
+    elif isinstance(content, list):
+        message.content = [_lenient_block(block) for block in content if isinstance(block, dict)]
+    return message
+
+
+def _lenient_block(found: dict[str, Any]) -> _Content:
+    block = _Content()
+    for name in ("type", "id", "name", "text", "tool_use_id"):
+        if isinstance(found.get(name), str):
+            setattr(block, name, _valid(found[name]))
+    if isinstance(found.get("input"), dict):
+        block.input = as_raw(found["input"])
+    return block
+
+
+def _valid(text: str) -> str:
+    """Return the text with lone surrogates replaced, which UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,210 @@
+"""Codex CLI's rollout files: session and turn settings, running totals, and records of single responses.
+
+Format: `{timestamp, type, payload}` a line (docs/sources.md). A file that has any `token_usage_record` counts
+by those; the others count by the differences of `token_count`'s running total. Which of the two holds is
+decided by the fold, since a file may grow into the newer kind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ledger.events.sources import Context, Cumulative, Prompt, Response, Run
+from ledger.sources.lines import Block, hits
+from ledger.sources.reading import Draft, Projects, as_raw, instant, loads_leniently
+
+CLIENT = "codex"
+_NEEDLES = (b"session_meta", b"turn_context", b"token_", b"user_message")
+_NULL = msgspec.Raw(b"null")
+
+
+class _Line(msgspec.Struct):
+    timestamp: str | None = None
+    type: str | None = None
+    payload: msgspec.Raw = _NULL
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+class Reader:
+    """Reads one rollout from where it was left. `carry` keeps the session, the model and the running total."""
+
+    client = CLIENT
+
+    def __init__(self, path: Path, carry: dict[str, Any], begin: int, projects: Projects, mtime_us: int) -> None:
+        self.path, self.projects = path, projects
+        self.carry: dict[str, Any] = dict(carry)
+        self.carry.setdefault("session", _session_of(path))
+        self.carry.setdefault("at", mtime_us)
+
+    def torn(self, content: bytes) -> bool:
+        """Return whether the unfinished last line of a file is half an object (True) or a whole one."""
+        return loads_leniently(content) is None
+
+    def read(self, block: Block, draft: Draft) -> None:
+        """Observe every line of a block."""
+        content, taken = block.content, 0
+        for begin, end, _ in hits(content, _NEEDLES):
+            raw = content[begin:end]
+            taken += self._line(raw, block.offset + begin, draft)
+        lines = content.count(b"\n") + (1 if block.torn else 0)
+        draft.lines += lines
+        draft.no_usage += lines - taken
+
+    def _line(self, raw: bytes, offset: int, draft: Draft) -> int:
+        try:
+            line = _decode(raw)
+            payload = msgspec.json.decode(line.payload)
+        except msgspec.MsgspecError:
+            found = loads_leniently(raw)
+            if found is None:
+                draft.malformed += bool(raw.strip())
+                return int(bool(raw.strip()))
+            line = _Line(_text(found.get("timestamp")), _text(found.get("type")))
+            payload = found.get("payload")
+        if not isinstance(payload, dict):
+            return 0
+        at = instant(line.timestamp)
+        if at is not None:
+            self.carry["at"] = at
+        kind = line.type if line.type != "event_msg" else payload.get("type")
+        handler = _HANDLERS.get(kind or "")
+        return handler(self, payload, offset, draft) if handler else 0
+
+    # kinds of lines
+
+    def _session_meta(self, payload: dict[str, Any], offset: int, draft: Draft) -> int:
+        """The first one names the file's session; those of a replayed history say nothing new."""
+        if self.carry.get("known"):
+            return 0
+        carry = self.carry
+        carry["known"] = True
+        carry["session"] = _text(payload.get("id")) or carry["session"]
+        carry["provider"] = _text(payload.get("model_provider"))
+        carry["cwd"] = _text(payload.get("cwd"))
+        carry["version"] = _text(payload.get("cli_version"))
+        git = payload.get("git")
+        carry["branch"] = _text(git.get("branch")) if isinstance(git, dict) else ""
+        forked, parent = _text(payload.get("forked_from_id")), _text(payload.get("parent_thread_id"))
+        parent = parent or _spawned_by(payload.get("source"))
+        carry["forked"] = bool(forked or parent)
+        name = _nickname(payload.get("source"))
+        if forked or parent or name:
+            c = draft.context(self._context())
+            draft.observations.append(
+                Run(c=c, o=offset, at=carry["at"], forked_from=forked, parent=parent, name=name)
+            )
+        return 0
+
+    def _turn_context(self, payload: dict[str, Any], offset: int, draft: Draft) -> int:
+        self.carry["model"] = _text(payload.get("model")) or self.carry.get("model", "")
+        self.carry["cwd"] = _text(payload.get("cwd")) or self.carry.get("cwd", "")
+        return 0
+
+    def _user_message(self, payload: dict[str, Any], offset: int, draft: Draft) -> int:
+        c = draft.context(self._context())
+        draft.observations.append(Prompt(c=c, o=offset, at=self.carry["at"], id=f"{self.carry['session']}@{offset}"))
+        return 0
+
+    def _token_count(self, payload: dict[str, Any], offset: int, draft: Draft) -> int:
+        info = payload.get("info")
+        total = info.get("total_token_usage") if isinstance(info, dict) else None
+        if not isinstance(total, dict):
+            return 0
+        carry = self.carry
+        before = carry.get("total")
+        if total == before:
+            draft.repeated += 1
+            return 1
+        ordinal = carry.get("ordinal", 0)
+        chain = _chain(carry.get("chain", ""), total)
+        last = info.get("last_token_usage") if isinstance(info, dict) else None
+        context = self._context()
+        model = carry.get("model", "")
+        draft.observations.append(
+            Cumulative(
+                c=draft.context(context), o=offset, at=carry["at"], ordinal=ordinal, chain=chain, model=model,
+                total=as_raw(total), before=as_raw(before), last=as_raw(last),
+                carried=ordinal == 0 and bool(carry.get("forked")),
+                quote=draft.quote(context.provider, model, carry["at"]),
+            )
+        )  # fmt: skip
+        carry.update(total=total, ordinal=ordinal + 1, chain=chain)
+        return 1
+
+    def _record(self, payload: dict[str, Any], offset: int, draft: Draft) -> int:
+        usage, identity = payload.get("usage"), _text(payload.get("response_id"))
+        if not isinstance(usage, dict):
+            return 0
+        context = self._context()
+        model = _text(payload.get("model")) or self.carry.get("model", "")
+        identity = identity or f"{self.carry['session']}@{offset}"
+        draft.observations.append(
+            Response(
+                c=draft.context(context), o=offset, at=self.carry["at"], id=identity, model=model,
+                usage=as_raw(usage), quote=draft.quote(context.provider, model, self.carry["at"]),
+            )
+        )  # fmt: skip
+        return 1
+
+    def _context(self) -> Context:
+        carry = self.carry
+        return Context(
+            session=carry["session"],
+            project=self.projects.root(carry.get("cwd", "")),
+            branch=carry.get("branch", ""),
+            provider=carry.get("provider", ""),
+            client_version=carry.get("version", ""),
+        )
+
+
+_HANDLERS = {
+    "session_meta": Reader._session_meta,
+    "turn_context": Reader._turn_context,
+    "user_message": Reader._user_message,
+    "token_count": Reader._token_count,
+    "token_usage_record": Reader._record,
+}
+
+
+def _chain(before: str, total: dict[str, Any]) -> str:
+    """Return the digest of all totals up to this one: files with an equal prefix have equal chains."""
+    counts = ",".join(f"{key}={total[key]}" for key in sorted(total) if isinstance(total[key], int))
+    return hashlib.sha256(f"{before}|{counts}".encode()).hexdigest()[:24]
+
+
+def _session_of(path: Path) -> str:
+    """Return the session id at the end of `rollout-TIME-ID.jsonl`."""
+    stem = path.name.removesuffix(".zst").removesuffix(".jsonl")
+    return stem[-36:] if len(stem) > 36 else stem
+
+
+def _spawned_by(source: object) -> str:
+    """Return the thread that started a sub-agent's thread, where `source` says so."""
+    if not isinstance(source, dict):
+        return ""
+    inner = source.get("subagent")
+    inner = inner.get("thread_spawn") if isinstance(inner, dict) else None
+    return _text(inner.get("parent_thread_id")) if isinstance(inner, dict) else ""
+
+
+def _nickname(source: object) -> str:
+    """Return what Codex calls a sub-agent: its role, else its nickname, else what it is for."""
+    inner = source.get("subagent") if isinstance(source, dict) else None
+    if isinstance(inner, str):
+        return _text(inner)
+    spawned = inner.get("thread_spawn") if isinstance(inner, dict) else None
+    if not isinstance(spawned, dict):
+        return ""
+    return _text(spawned.get("agent_role")) or _text(spawned.get("agent_nickname"))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or len(value) > 4096:
+        return ""
+    return value.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,253 @@
+"""The import: finds what is new in every source, appends it, and says what became of each line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ledger.accounts import catchup
+from ledger.accounts.amounts import GRAIN_DAY
+from ledger.accounts.store import Store
+from ledger.errors import EventIdReused, VersionConflict
+from ledger.events.book import QuoteRecorded
+from ledger.events.envelope import EncodedBody, NewEvent
+from ledger.ids import id_text, named_id
+from ledger.log.log import Log, StreamAppend
+from ledger.prices.book import Book
+from ledger.prices.quote import Quote
+from ledger.sources import discover
+from ledger.sources.discover import Found
+from ledger.sources.read import Item, Task, as_blob, read_source
+from ledger.sources.reading import Projects
+from ledger.sources.workers import read_all
+
+BOOK_STREAM = "book"
+BATCH_EVENTS = 64
+BATCH_BYTES = 1 << 20
+_ATTEMPTS = 3
+
+Progress = Callable[[int, int], None]
+"""Called with (bytes read, bytes to read)."""
+
+
+class SourceReport(msgspec.Struct, kw_only=True):
+    """What an import read of one client, and what that came to."""
+
+    client: str
+    files: int = 0
+    lines: int = 0
+    usage_rows: int = 0
+    new: int = 0
+    duplicates: dict[str, int] = {}
+    replays: int = 0
+    malformed: int = 0
+    torn: int = 0
+    lower_bound: int = 0
+    unpriced: int = 0
+    roots: list[str] = []
+    problems: list[str] = []
+
+    @property
+    def clean(self) -> bool:
+        """True where nothing was lost or left out."""
+        return not (self.malformed or self.torn or self.problems)
+
+
+def run_import(
+    log: Log, clients: Sequence[str], home: Path, *, use_environment: bool, progress: Progress | None = None
+) -> list[SourceReport]:
+    """Import everything new of the clients; return one report each.
+
+    Safe to run twice at once, to stop at any instant and to repeat: what another import read first is left
+    to it, and a file's new lines and how far it was read are one commit.
+    """
+    reports = {client: SourceReport(client=client) for client in clients}
+    catchup.catch_up(log)
+    before = _account(log, clients)
+    found = list(_discover(reports, home, use_environment))
+    for _ in range(_ATTEMPTS):
+        raced = _Pass(log, reports, progress).run(found)
+        catchup.catch_up(log)
+        if not raced:
+            break
+    after = _account(log, clients)
+    for client, report in reports.items():
+        _conclude(report, before[client], after[client])
+    return list(reports.values())
+
+
+def _discover(reports: dict[str, SourceReport], home: Path, use_environment: bool) -> Iterable[Found]:
+    for client, report in reports.items():
+        for root in discover.roots(client, home, use_environment=use_environment):
+            report.roots.append(str(root))
+            for one in discover.files(client, root, report.problems):
+                report.files += 1
+                yield one
+
+
+class _Pass:
+    """One round of reading what is new and appending it."""
+
+    def __init__(self, log: Log, reports: dict[str, SourceReport], progress: Progress | None) -> None:
+        self.log, self.reports, self.progress = log, reports, progress
+        with catchup.snapshot(log) as view:
+            self.sources = {row[0]: row for row in view.store.all("all_sources")}
+            recorded = view.store.all("all_quotes")
+        self.recorded = {sha256 for _, sha256, quote, _ in recorded if quote}
+        self.own = [Quote.from_json(quote) for _, _, quote, _ in recorded if quote]
+        self.versions: dict[str, int] = {}
+        self.raced: set[str] = set()
+        self.pending: list[tuple[str, Item]] = []
+        self.size = 0
+
+    def run(self, found: list[Found]) -> bool:
+        """Read and append; return whether another import got in between."""
+        tasks = self._tasks(found)
+        if not tasks:
+            return False
+        find_quote, projects = QuoteFinder(self.own), Projects()
+        total = sum(max(0, task.found.size - task.begin) for task in tasks)
+        done = 0
+        self.versions = {task.stream_id: task.version for task in tasks}
+        for result in read_all(tasks, lambda task: read_source(task, find_quote, projects)):
+            task = tasks[result.task]
+            if result.problem:
+                self.reports[task.found.client].problems.append(result.problem)
+            if result.item is not None:
+                self._take(task.found.client, result.item)
+            if result.done:
+                done += max(0, task.found.size - task.begin)
+                if self.progress:
+                    self.progress(done, total)
+        self._write()
+        return bool(self.raced)
+
+    def _tasks(self, found: list[Found]) -> list[Task]:
+        by_inode = {(row[9], row[10]): row for row in self.sources.values()}
+        return [task for one in found if (task := self._task(one, by_inode)) is not None]
+
+    def _task(self, one: Found, by_inode: dict[tuple[int, int], Any]) -> Task | None:
+        """Return what there is to read of a file, None where it stands as it was read."""
+        stream_id = f"source:{id_text(named_id('source', one.client, os.path.abspath(one.path)))}"
+        row = self.sources.get(stream_id)
+        if row is None:
+            moved = by_inode.get((one.device, one.inode))
+            if moved is not None and moved[1] == one.client and not os.path.exists(moved[2]):
+                row, stream_id = moved, moved[0]  # renamed: the same file goes on under its old stream
+        if row is None:
+            return Task(one, stream_id, 0, 0, "", "{}")
+        if (row[7], row[8], row[9], row[10]) == (one.size, one.mtime_ns, one.device, one.inode):
+            return None
+        return Task(one, stream_id, row[4], row[5], row[6], row[11])
+
+    def _take(self, client: str, item: Item) -> None:
+        if not item.type:  # only a torn line, and nothing to append
+            self.reports[client].torn += item.torn
+            return
+        self.pending.append((client, item))
+        self.size += len(item.data)
+        if len(self.pending) >= BATCH_EVENTS or self.size >= BATCH_BYTES:
+            self._write()
+            catchup.catch_up(self.log)
+
+    def _write(self) -> None:
+        """Append what is pending in one commit; stream by stream where another import was faster."""
+        pending, self.pending, self.size = self.pending, [], 0
+        if not pending:
+            return
+        self._record_quotes(quote for _, item in pending for quote in item.quotes)
+        by_stream: dict[str, list[tuple[str, Item]]] = {}
+        for client, item in pending:
+            if item.stream_id not in self.raced:
+                by_stream.setdefault(item.stream_id, []).append((client, item))
+        try:
+            self._append(by_stream)
+        except (VersionConflict, EventIdReused):
+            for stream_id, items in by_stream.items():
+                try:
+                    self._append({stream_id: items})
+                except (VersionConflict, EventIdReused):
+                    self.raced.add(stream_id)
+
+    def _append(self, by_stream: dict[str, list[tuple[str, Item]]]) -> None:
+        appends, blobs = [], []
+        for stream_id, items in by_stream.items():
+            version = self.versions[stream_id]
+            events = []
+            for number, (_, item) in enumerate(items, version + 1):
+                event_id = named_id(stream_id, str(number), str(item.begin), str(item.end))
+                events.append(NewEvent(body=EncodedBody(item.type, item.data), event_id=event_id))
+                blobs += [(event_id, as_blob(fields)) for fields in item.blobs]
+            appends.append(StreamAppend(stream_id, version, events))
+        self.log.append(appends, blobs)
+        for stream_id, items in by_stream.items():
+            self.versions[stream_id] += len(items)
+            for client, item in items:
+                report = self.reports[client]
+                report.lines += item.lines
+                report.usage_rows += item.usage_rows
+                report.malformed += item.malformed
+                report.torn += item.torn
+
+    def _record_quotes(self, quotes: Iterable[Quote]) -> None:
+        for quote in quotes:
+            if quote.name not in self.recorded:
+                record_quote(self.log, quote)
+                self.recorded.add(quote.name)
+
+
+def record_quote(log: Log, quote: Quote) -> None:
+    """Append `quote.recorded` unless the log has it: a quote is a fact under its own name."""
+    body = QuoteRecorded(quote.name, msgspec.Raw(quote.to_json()))
+    event = NewEvent(body=body, event_id=named_id("quote", quote.name))
+    while True:
+        try:
+            log.append([StreamAppend(BOOK_STREAM, log.stream_version(BOOK_STREAM), [event])])
+            return
+        except EventIdReused:  # recorded before, checked at another date
+            return
+        except VersionConflict:
+            continue
+
+
+class QuoteFinder:
+    """Finds the price in force, once for each model and hour: prices change at whole hours at the finest."""
+
+    def __init__(self, recorded: list[Quote]) -> None:
+        self._recorded, self._book = recorded, None
+        self._known: dict[tuple[str, str, int], Quote | None] = {}
+
+    def __call__(self, provider: str, model: str, at: int) -> Quote | None:
+        """Return the quote for a model at an instant (microseconds UTC), None where none is known."""
+        key = (provider, model, at // 3_600_000_000)
+        if key not in self._known:
+            if self._book is None:
+                self._book = Book.bundled().with_quotes(self._recorded)
+            self._known[key] = self._book.find(provider, model, at)
+        return self._known[key]
+
+
+def _account(log: Log, clients: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return the sums of the figures that an import report is made of, by client."""
+    names = ("requests", "beside", "lines", "copied_lines", "replayed_lines", "lower_bound_spans", "unpriced_spans")
+    with catchup.snapshot(log) as view:
+        return {client: dict(zip(names, _sums(view.store, client), strict=True)) for client in clients}
+
+
+def _sums(store: Store, client: str) -> list[int]:
+    return [value or 0 for value in store.one("import_sums", GRAIN_DAY, client)]
+
+
+def _conclude(report: SourceReport, before: dict[str, int], after: dict[str, int]) -> None:
+    """Fill in what the lines came to: the difference that this import made to the accounts."""
+    change = {name: after[name] - before[name] for name in after}
+    report.new = change["requests"]
+    own = change["requests"] - change["beside"]
+    report.duplicates = {"same_response": change["lines"] - own, "copied_session": change["copied_lines"]}
+    report.replays = change["replayed_lines"]
+    report.lower_bound = change["lower_bound_spans"]
+    report.unpriced = change["unpriced_spans"]

@@ -1,0 +1,128 @@
+"""Reads one source from where it was left and yields the events to append. Pure of the log: runs in any process."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from ledger.events.registry import encode, entry_of
+from ledger.events.sources import SourceOpened, SourceTruncated
+from ledger.log.blobs import Blob
+from ledger.prices.quote import Quote
+from ledger.sources import claude_code, codex
+from ledger.sources.discover import Found
+from ledger.sources.lines import blocks, tail_digest
+from ledger.sources.reading import Draft, FindQuote, Projects
+
+READERS: dict[str, Any] = {"claude-code": claude_code.Reader, "codex": codex.Reader}
+
+
+class Task(NamedTuple):
+    """A file to read, and what the log knows of it."""
+
+    found: Found
+    stream_id: str
+    version: int
+    """Version of the stream's head, 0 for a new source."""
+    begin: int
+    tail: str
+    carry: str
+
+
+class Item(msgspec.Struct, array_like=True):
+    """One event to append, with what goes with it. Crosses from a reading process to the writing one."""
+
+    stream_id: str
+    type: str
+    data: str
+    begin: int = 0
+    end: int = 0
+    blobs: list[tuple[bytes, int, str, bytes]] = []
+    quotes: list[Quote] = []
+    lines: int = 0
+    usage_rows: int = 0
+    malformed: int = 0
+    torn: int = 0
+
+
+def read_source(task: Task, find_quote: FindQuote, projects: Projects) -> Iterator[Item]:
+    """Yield the events that bring a source's stream up to its file. Raises OSError where it cannot be read."""
+    with _opened(task.found.path) as file:
+        stat = os.stat(task.found.path)
+        size = os.fstat(file.fileno()).st_size
+        begin, carry = task.begin, task.carry
+        if task.version == 0:
+            found = task.found
+            yield _item(task, SourceOpened(found.client, str(found.path), str(found.root), found.device, found.inode))
+        elif size < begin or tail_digest(file, begin) != task.tail:
+            yield _item(task, SourceTruncated(offset=begin, size=size))
+            begin, carry = 0, "{}"
+        yield from _stretches(task, file, begin, size, carry, stat, find_quote, projects)
+
+
+def _stretches(
+    task: Task, file: BinaryIO, begin: int, size: int, carry: str, stat: os.stat_result, find_quote: FindQuote,
+    projects: Projects,
+) -> Iterator[Item]:  # fmt: skip
+    reader = READERS[task.found.client](
+        task.found.path, msgspec.json.decode(carry), begin, projects, stat.st_mtime_ns // 1000
+    )
+    draft, torn = Draft(begin, find_quote), 0
+    for block in blocks(file, begin, size):
+        if block.torn and reader.torn(block.content):
+            torn = 1
+            break
+        reader.read(block, draft)
+        draft.end += block.size
+        if draft.full:
+            yield _lines(task, file, draft, reader, stat, 0)
+            draft = Draft(draft.end, find_quote)
+    if draft.end > draft.begin or (torn and task.version == 0 and draft.begin == begin):
+        yield _lines(task, file, draft, reader, stat, torn)
+    elif torn:
+        yield Item(task.stream_id, "", "", torn=1)
+
+
+def _lines(task: Task, file: BinaryIO, draft: Draft, reader: Any, stat: os.stat_result, torn: int) -> Item:
+    position = file.tell()
+    digest = tail_digest(file, draft.end)
+    file.seek(position)
+    item = _item(task, draft.body(digest, stat, reader.carry))
+    item.begin, item.end, item.lines = draft.begin, draft.end, draft.lines
+    item.blobs = [tuple(blob) for blob in draft.blobs.values()]  # type: ignore[misc]
+    item.quotes = list(draft.used.values())
+    item.usage_rows = sum(getattr(one, "lines", 0) for one in draft.observations) + draft.repeated
+    item.malformed, item.torn = draft.malformed, torn
+    return item
+
+
+def _item(task: Task, body: msgspec.Struct) -> Item:
+    return Item(task.stream_id, entry_of(body).type, encode(body))
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a file, a compressed one as the text that it holds."""
+    if path.suffix != ".zst":
+        return path.open("rb", buffering=0)  # type: ignore[return-value]
+    import zstandard
+
+    plain = tempfile.TemporaryFile()  # noqa: SIM115 - returned, and closed by the caller
+    try:
+        with path.open("rb") as packed:
+            zstandard.ZstdDecompressor().copy_stream(packed, plain)
+    except zstandard.ZstdError as error:
+        plain.close()
+        raise OSError(f"not a zstd file: {error}") from error
+    plain.flush()
+    return plain  # type: ignore[return-value]
+
+
+def as_blob(fields: tuple[bytes, int, str, bytes]) -> Blob:
+    """Return the blob that an item carries as plain fields."""
+    return Blob(*fields)
+

@@ -1,0 +1,1 @@
+"""Questions asked of the accounts, and how the answers are shown."""

@@ -1,0 +1,82 @@
+"""What an import says of itself: what was read, and what became of every line."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from reports.output import put, put_csv, put_json
+from reports.text import Column, safe, table
+
+if TYPE_CHECKING:
+    from ledger.sources.importer import SourceReport
+
+_COUNTS = ("files", "lines", "usage_rows", "new", "replays", "malformed", "torn", "lower_bound", "unpriced")
+
+
+def print_import(reports: list[SourceReport], format_: str, strict: bool) -> int:
+    """Print an import's reports; return 1 under `strict` where something was lost or left out."""
+    sources = [msgspec.to_builtins(report) for report in reports]
+    total = _total(sources)
+    if format_ == "json":
+        put_json({"sources": sources, "total": total})
+    elif format_ == "csv":
+        header = ["client", *_COUNTS, *(f"duplicates_{rule}" for rule in total["duplicates"]), "roots"]
+        put_csv(header, [_csv_row(source, total["duplicates"]) for source in sources])
+    else:
+        put(_table(sources, total))
+    warn(reports)
+    return 1 if strict and not all(report.clean for report in reports) else 0
+
+
+def _total(sources: list[dict[str, Any]]) -> dict[str, Any]:
+    total: dict[str, Any] = {name: sum(source[name] for source in sources) for name in _COUNTS}
+    rules = {rule for source in sources for rule in source["duplicates"]}
+    total["duplicates"] = {
+        rule: sum(source["duplicates"].get(rule, 0) for source in sources) for rule in sorted(rules)
+    }
+    return total
+
+
+def _csv_row(source: dict[str, Any], rules: dict[str, int]) -> list[Any]:
+    duplicates = [source["duplicates"].get(rule, 0) for rule in rules]
+    return [source["client"], *(source[name] for name in _COUNTS), *duplicates, ";".join(source["roots"])]
+
+
+def _table(sources: list[dict[str, Any]], total: dict[str, Any]) -> str:
+    shown = ("files", "lines", "usage rows", "new", "same response", "copied", "replays", "malformed", "torn")
+    columns = [Column("client"), *(Column(title, right=True, rank=0) for title in shown)]
+    columns += [Column("lower bound", right=True, rank=1), Column("unpriced", right=True, rank=1)]
+    rows = [[source["client"], *_cells(source)] for source in sources if source["roots"] or source["files"]]
+    text = table(columns, rows, ["total", *_cells(total)])
+    missing = [source["client"] for source in sources if not source["roots"]]
+    if missing:
+        text += f"\nno session files found for {', '.join(missing)}"
+    return text
+
+
+def _cells(source: dict[str, Any]) -> list[str]:
+    duplicates = source["duplicates"]
+    figures = [source[name] for name in ("files", "lines", "usage_rows", "new")]
+    figures += [duplicates.get("same_response", 0), duplicates.get("copied_session", 0)]
+    figures += [source[name] for name in ("replays", "malformed", "torn", "lower_bound", "unpriced")]
+    return [f"{figure:,}" for figure in figures]
+
+
+def warn(reports: list[SourceReport]) -> None:
+    """Say on standard error what was left out, a line each."""
+    for report in reports:
+        for problem in report.problems:
+            sys.stderr.write(f"ledger: {safe(problem)}\n")
+        if report.malformed:
+            sys.stderr.write(
+                f"ledger: {report.client}: {report.malformed:,} malformed lines were counted and left out: "
+                "`ledger import --strict` exits 1 for them\n"
+            )
+        if report.torn:
+            sys.stderr.write(
+                f"ledger: {report.client}: {report.torn:,} files end in the middle of a line: "
+                "it is read again by the next import\n"
+            )

@@ -1,0 +1,196 @@
+"""What a report asks for, and the rows that answer it: sums of totals, or of spans where totals are too coarse."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ledger.accounts.amounts import AMOUNTS, DIMENSIONS, GRAIN_DAY, GRAIN_QUARTER, GRAIN_SESSION, QUARTER_HOUR_US
+from ledger.accounts.catchup import View
+from ledger.accounts.rows import SpanRow, contribution
+from ledger.errors import UsageError
+from reports.figures import Figures
+from reports.periods import PERIODS, Zone, parse_day
+
+BY = ("session", *DIMENSIONS, *PERIODS)
+"""Every dimension a report may be grouped by."""
+SORTS = ("cost", "tokens", "time")
+_FOREVER = 1 << 62
+
+
+class Question(NamedTuple):
+    """What is asked: grouping, filters (dimension, wanted value), the half-open time span, zone, order."""
+
+    by: tuple[str, ...]
+    filters: tuple[tuple[str, str], ...]
+    since_us: int | None
+    until_us: int | None
+    zone: Zone
+    sort: str
+
+
+class Answer(NamedTuple):
+    """Rows of (values of the grouping, figures), and the total over all of them."""
+
+    rows: list[tuple[tuple[str, ...], Figures]]
+    total: Figures
+
+
+def make_question(
+    by: str,
+    *,
+    session: str | None = None,
+    project: str | None = None,
+    model: str | None = None,
+    client: str | None = None,
+    kind: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    tz: str | None = None,
+    sort: str | None = None,
+) -> Question:
+    """Return the question that a command line asks. Raises UsageError for an unknown word."""
+    names = tuple(dict.fromkeys(part.strip() for part in by.split(",") if part.strip()))
+    for name in names:
+        if name not in BY:
+            raise UsageError(f"--by {name}: unknown: use one or more of {', '.join(BY)}, with commas between")
+    if not names:
+        raise UsageError(f"--by: name at least one of {', '.join(BY)}")
+    zone, now_us = Zone(tz), time.time_ns() // 1000
+    since_us = None if since is None else parse_day(since, zone, now_us)
+    until_us = None if until is None else parse_day(until, zone, now_us)
+    if since_us is not None and until_us is not None and until_us <= since_us:
+        raise UsageError("--until is exclusive and must be later than --since: name the day after the last one")
+    if sort is not None and sort not in SORTS:
+        raise UsageError(f"--sort {sort}: unknown: use one of {', '.join(SORTS)}")
+    given = {"session": session, "project": project, "model": model, "client": client, "kind": kind}
+    filters = tuple((name, value) for name, value in given.items() if value is not None)
+    timely = "session" in names or set(names) & set(PERIODS)
+    return Question(names, filters, since_us, until_us, zone, sort or ("time" if timely else "cost"))
+
+
+def ask(view: View, question: Question) -> Answer:
+    """Answer a question from one snapshot of the accounts."""
+    by_session = "session" in question.by or any(name == "session" for name, _ in question.filters)
+    by_time = question.since_us is not None or question.until_us is not None or set(question.by) & set(PERIODS)
+    if not by_session:
+        groups = _from_totals(view, question, GRAIN_DAY if not by_time or question.zone.is_utc else GRAIN_QUARTER)
+    elif not by_time:
+        groups = _from_totals(view, question, GRAIN_SESSION)
+    else:
+        groups = _from_spans(view, question)
+    return _ordered(groups, question)
+
+
+Groups = dict[tuple[str, ...], Figures]
+
+
+def _from_totals(view: View, question: Question, grain: int) -> Groups:
+    """Sum the totals of a grain: the cells hold every dimension, the bucket holds day or session."""
+    plain = [name for name in question.by if name in DIMENSIONS]
+    timely = bool(set(question.by) & set(PERIODS))
+    columns = [f"d.{name}" for name in plain]
+    tables = "gen_totals AS t JOIN gen_dimensions AS d ON d.dimension_id = t.dimension_id"
+    if grain == GRAIN_SESSION:
+        tables += " JOIN gen_sessions AS s ON s.session_key = t.bucket"
+        columns += ["s.session_id"] if "session" in question.by else []
+    elif timely:
+        columns.append("t.bucket")
+    where, parameters = _conditions(question, "t.bucket" if grain != GRAIN_SESSION else None)
+    sums = ", ".join(f"sum(t.{name})" for name in AMOUNTS)
+    sql = f"SELECT {', '.join([*columns, sums])}, min(t.first_at), max(t.last_at) FROM {tables} WHERE t.grain = ?"
+    sql += "".join(f" AND {condition}" for condition in where)
+    if columns:
+        sql += f" GROUP BY {', '.join(columns)}"
+    labels = {name: question.zone.label(name) for name in question.by if name in PERIODS}
+    groups: Groups = {}
+    for row in view.store.connection.execute(view.store.named(sql), (grain, *parameters)):
+        width = len(columns)
+        if row[width] is None:
+            continue
+        values = dict(zip(plain, row, strict=False))
+        if grain == GRAIN_SESSION and "session" in question.by:
+            values["session"] = row[width - 1]
+        for name, label in labels.items():
+            values[name] = label(row[width - 1])
+        key = tuple(values[name] for name in question.by)
+        groups.setdefault(key, Figures()).add(row[width:-2], row[-2], row[-1])
+    return groups
+
+
+def _conditions(question: Question, bucket: str | None) -> tuple[list[str], list[Any]]:
+    where, parameters = [], []
+    for name, value in question.filters:
+        if name == "session":
+            where.append("substr(s.session_id, 1, length(?)) = ?")
+            parameters += [value, value]
+        elif name == "project":
+            where.append("(d.project = ? OR d.project LIKE ? ESCAPE '\\')")
+            parameters += [value, "%/" + _literal(value.rstrip("/"))]
+        else:
+            where.append(f"d.{name} = ?")
+            parameters.append(value)
+    if bucket and question.since_us is not None:
+        where.append(f"{bucket} >= ?")
+        parameters.append(question.since_us)
+    if bucket and question.until_us is not None:
+        where.append(f"{bucket} < ?")
+        parameters.append(question.until_us)
+    return where, parameters
+
+
+def _literal(text: str) -> str:
+    """Return the text for LIKE, with its signs taken literally."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def _from_spans(view: View, question: Question) -> Groups:
+    """Sum the spans themselves: a session's spans within a time span are in no total."""
+    spans = ", ".join(f"p.{name}" for name in SpanRow.__struct_fields__)
+    dimensions = ", ".join(f"d.{name}" for name in DIMENSIONS)
+    sql = (
+        f"SELECT s.session_id, {dimensions}, {spans} FROM gen_spans AS p "
+        "JOIN gen_sessions AS s ON s.session_key = p.session_key "
+        "JOIN gen_dimensions AS d ON d.dimension_id = p.dimension_id WHERE 1 = 1"
+    )
+    where, parameters = _conditions(question, "p.occurred_at")
+    sql += "".join(f" AND {condition}" for condition in where)
+    names = ("session", *DIMENSIONS)
+    kind, status = names.index("kind"), names.index("status")
+    labels = {name: question.zone.label(name) for name in question.by if name in PERIODS}
+    groups: Groups = {}
+    for row in view.store.connection.execute(view.store.named(sql), parameters):
+        span = SpanRow(*row[len(names) :])
+        values = dict(zip(names, row, strict=False))
+        for name, label in labels.items():
+            values[name] = label(span.occurred_at - span.occurred_at % QUARTER_HOUR_US)
+        key = tuple(values[name] for name in question.by)
+        amounts = contribution(span, row[kind], row[status])
+        groups.setdefault(key, Figures()).add(amounts, span.occurred_at, span.occurred_at)
+    return groups
+
+
+def _ordered(groups: Groups, question: Question) -> Answer:
+    total = Figures()
+    for figures in groups.values():
+        total.add(figures.amounts, figures.first_at, figures.last_at)
+    rows = sorted(groups.items())
+    if question.sort == "cost":
+        rows.sort(key=lambda row: (-row[1]["cost_nanousd"], -row[1].tokens))
+    elif question.sort == "tokens":
+        rows.sort(key=lambda row: -row[1].tokens)
+    elif set(question.by) & set(PERIODS):
+        places = [question.by.index(name) for name in question.by if name in PERIODS]
+        rows.sort(key=lambda row: tuple(row[0][place] for place in places))
+    else:
+        rows.sort(key=lambda row: row[1].first_at if row[1].first_at is not None else _FOREVER)
+    return Answer(rows, total)
+
+
+def known_values(view: View, name: str) -> Iterable[str]:
+    """Return the values that a dimension has in the accounts."""
+    column = "session_id" if name == "session" else name
+    table = "gen_sessions" if name == "session" else "gen_dimensions"
+    sql = f"SELECT DISTINCT {column} FROM {table} ORDER BY 1"
+    return [row[0] for row in view.store.connection.execute(view.store.named(sql))]

@@ -1,0 +1,125 @@
+"""`ledger report`: what it cost, by whatever is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger.accounts.catchup import View
+from reports.figures import Figures, decimals_for
+from reports.output import put, put_csv, put_json
+from reports.query import Answer, Question, ask
+from reports.text import Column, table
+
+_NAMES = {"": "(none)"}
+
+
+def report(view: View, question: Question, format_: str) -> None:
+    """Answer the question and print it."""
+    answer = ask(view, question)
+    if format_ == "json":
+        put_json(as_json(view, question, answer))
+    elif format_ == "csv":
+        put_csv(*_csv(question, answer))
+    else:
+        put(_table(view, question, answer))
+
+
+def as_json(view: View, question: Question, answer: Answer) -> dict[str, Any]:
+    """Return the answer as docs/report.md promises it."""
+    rows = [{**dict(zip(question.by, key, strict=True)), **figures.as_json()} for key, figures in answer.rows]
+    return {"as_of": view.position, "rows": rows, "total": answer.total.as_json()}
+
+
+def _csv(question: Question, answer: Answer) -> tuple[list[str], list[list[Any]]]:
+    rows = []
+    header: list[str] = []
+    for key, figures in [*answer.rows, (("total", *[""] * (len(question.by) - 1)), answer.total)]:
+        fields = figures.as_json()
+        tokens = fields.pop("tokens")
+        flat = {**fields, **{f"tokens_{name}": value for name, value in tokens.items()}}
+        header = [*question.by, *flat]
+        rows.append([*key, *flat.values()])
+    return header, rows
+
+
+def _table(view: View, question: Question, answer: Answer) -> str:
+    if not answer.rows:
+        return "nothing matches: `ledger report` without filters shows all there is; `ledger import` reads more"
+    decimals = decimals_for([figures["cost_nanousd"] for _, figures in answer.rows])
+    columns = [Column(name, path=name == "project") for name in question.by]
+    columns += [
+        Column("requests", right=True, rank=1),
+        Column("failed", right=True, rank=6),
+        Column("retries", right=True, rank=7),
+        Column("uncached", right=True, rank=4),
+        Column("cache read", right=True, rank=4),
+        Column("cache write", right=True, rank=4),
+        Column("input", right=True),
+        Column("output", right=True),
+        Column("reasoning", right=True, rank=8),
+        Column("cost USD", right=True),
+        Column("as reported", right=True, rank=9),
+        Column("last", rank=5),
+    ]
+    rows = [[*(value or _NAMES[""] for value in key), *_cells(figures, decimals, question)] for key, figures in answer.rows]
+    total = ["total", *[""] * (len(question.by) - 1), *_cells(answer.total, decimals, question)]
+    drop = [place for place, column in enumerate(columns) if column.title in _empty(answer.total)]
+    keep = [place for place in range(len(columns)) if place not in drop]
+    text = table([columns[p] for p in keep], [[row[p] for p in keep] for row in rows], [total[p] for p in keep])
+    return "\n".join([text, *_notes(view, answer.total)])
+
+
+def _cells(figures: Figures, decimals: int, question: Question) -> list[str]:
+    counted = figures.count_text
+    last = "" if figures.last_at is None else f"{question.zone.moment(figures.last_at):%Y-%m-%d %H:%M}"
+    ended_badly = sum(figures[name] for name in ("failed", "cut", "cancelled", "lost"))
+    reported = f"{figures['reported_cost_nanousd'] / 1e9:,.{decimals}f}" if figures["reported_cost_spans"] else "-"
+    return [
+        f"{figures['requests']:,}",
+        f"{ended_badly:,}",
+        f"{figures['retries']:,}",
+        counted(figures["input_uncached"]),
+        counted(figures["cache_read"]),
+        counted(figures["cache_write_5m"] + figures["cache_write_1h"]),
+        counted(figures.input),
+        counted(figures["output"]),
+        _reasoning(figures),
+        figures.cost_text(decimals),
+        reported,
+        last,
+    ]
+
+
+def _reasoning(figures: Figures) -> str:
+    unknown = figures["reasoning_unknown"]
+    if unknown and unknown >= figures["requests"]:
+        return "unknown"
+    return f">= {figures['reasoning']:,}" if unknown else f"{figures['reasoning']:,}"
+
+
+def _empty(total: Figures) -> set[str]:
+    """Return the columns that would say nothing in any row."""
+    empty = set()
+    if not any(total[name] for name in ("failed", "cut", "cancelled", "lost")):
+        empty.add("failed")
+    if not total["retries"]:
+        empty.add("retries")
+    if total["reasoning_unknown"] >= total["requests"]:
+        empty.add("reasoning")
+    if not total["reported_cost_spans"]:
+        empty.add("as reported")
+    return empty
+
+
+def _notes(view: View, total: Figures) -> list[str]:
+    """Return a line for each reason why a figure is not exact."""
+    notes = []
+    if total["unpriced_spans"]:
+        notes.append(f"{total['unpriced_spans']:,} requests have no known cost (failed, or a model or tier without a price)")
+    if total["lower_bound_spans"]:
+        notes.append(f"{total['lower_bound_spans']:,} requests are lower bounds (>=): cut off, or cache writes of unknown duration")
+    if total["upper_bound_spans"]:
+        notes.append(f"{total['upper_bound_spans']:,} requests are upper bounds (<=): the cached part of their input is unknown")
+    return notes
+
+
