@@ -60,6 +60,18 @@ def _import_sums() -> ClauseElement:
     )
 
 
+def _spans_of_groups() -> ClauseElement:
+    """All spans of the groups in a JSON list: a span's id is its group's, a colon, and what tells it apart."""
+    groups = func.json_each(bindparam("groups")).table_valued("value", name="wanted")
+    span_id = _spans.c.span_id
+    low, high = (groups.c.value.op("||")(literal_column(end)) for end in ("':'", "';'"))
+    return (
+        select(groups.c.value, _spans)
+        .select_from(groups)
+        .join(_spans, (span_id >= low) & (span_id < high))
+    )
+
+
 def _cell() -> list[ColumnElement[bool]]:
     return [_totals.c[name] == bindparam(f"of_{name}") for name in ("grain", "bucket", "dimension_id")]
 
@@ -67,12 +79,15 @@ def _cell() -> list[ColumnElement[bool]]:
 STATEMENTS: dict[str, ClauseElement] = {
     "put_span": _put(_spans),
     "drop_span": delete(_spans).where(_spans.c.span_id == bindparam("span_id")),
-    "spans_between": select(_spans).where(
-        _spans.c.span_id >= bindparam("low"), _spans.c.span_id < bindparam("high")
-    ),
+    "spans_of_groups": _spans_of_groups(),
     "span": _by(_spans, "span_id"),
     "session_spans": _by(_spans, "session_key"),
     "agent_spans": _by(_spans, "session_key", "agent_id"),
+    "agent_spans_since": select(_spans).where(
+        _spans.c.session_key == bindparam("session_key"),
+        _spans.c.occurred_at >= bindparam("since_at"),
+        _spans.c.agent_id == bindparam("agent_id"),
+    ),
     "unpriced_of_quote": select(_spans.c.span_id).where(
         _spans.c.named_quote == bindparam("quote_key"),
         _spans.c.cost_nanousd.is_(None),

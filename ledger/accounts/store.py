@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from ledger.accounts.rows import Dimensions, SightingRow, SpanRow
 from ledger.ids import row_key
 from ledger.log import sqlite
@@ -70,9 +72,13 @@ class Store:
         """Return the rows of a statement that selects whole spans."""
         return [SpanRow(*row) for row in self.connection.execute(self.sql(name), parameters)]
 
-    def group_spans(self, group_id: str) -> list[SpanRow]:
-        """Return all rows that the sightings of one response have led to."""
-        return self.spans("spans_between", f"{group_id}:", f"{group_id};")
+    def groups_spans(self, groups: Iterable[str]) -> dict[str, list[SpanRow]]:
+        """Return the rows that the sightings of each response have led to, by group; none for a new one."""
+        found: dict[str, list[SpanRow]] = {}
+        wanted = msgspec.json.encode(list(groups)).decode()
+        for group_id, *row in self.connection.execute(self.sql("spans_of_groups"), (wanted,)):
+            found.setdefault(group_id, []).append(SpanRow(*row))
+        return found
 
     def sightings(self, group_id: str) -> list[SightingRow]:
         """Return the sightings of one response that are kept one by one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import add, sub
 from typing import Any
 
 from ledger.accounts.amounts import (
@@ -34,7 +35,7 @@ class _Sum:
         self.left: set[int] = set()
 
     def add(self, other: _Sum) -> None:
-        self.amounts = [a + b for a, b in zip(self.amounts, other.amounts, strict=True)]
+        self.amounts = list(map(add, self.amounts, other.amounts))
         self.first_at = min(self.first_at, other.first_at)
         self.last_at = max(self.last_at, other.last_at)
         self.left |= other.left
@@ -56,12 +57,12 @@ class TotalsChange:
             total = self._fine[key] = _Sum()
         amounts = contribution(row, kind, status)
         if sign > 0:
-            total.amounts = [a + b for a, b in zip(total.amounts, amounts, strict=True)]
+            total.amounts = list(map(add, total.amounts, amounts))
             total.first_at = min(total.first_at, at)
             total.last_at = max(total.last_at, at)
             total.left.discard(at)
         else:
-            total.amounts = [a - b for a, b in zip(total.amounts, amounts, strict=True)]
+            total.amounts = list(map(sub, total.amounts, amounts))
             total.left.add(at)
 
     def write(self) -> None:

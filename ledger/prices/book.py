@@ -131,9 +131,9 @@ class Book:
         if shelved is None:
             return None, None
         shelf = self._shelf(shelved.provider)
-        own = next((shelf.limits[name] for seller, name in names if name in shelf.limits), None)
+        named = next(name for _, name in names if self._has(shelved.provider, name))
         entry = self._stored(shelved)
-        return own or (entry.context_window, entry.max_output)
+        return shelf.limits.get(named, (entry.context_window, entry.max_output))
 
     def context_window(self, provider: str, model: str) -> int | None:
         """The tokens that a request can carry, or None where it is not known."""

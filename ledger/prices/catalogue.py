@@ -171,7 +171,7 @@ def _period(provider: Any, model: Any, prices: Any, start: date | None, end: dat
 def _tier(provider: Any, word: str, prices: Any, variant: Any) -> tuple[Band, ...]:
     """The bands of a tier. A class that it lacks is not listed, but for a batch that keeps standard rates.
 
-    For Anthropic and OpenAI a class without a batch rate is half of standard (price-rules.md), which is
+    For Anthropic and OpenAI a class without a batch rate is half of standard, as they publish, which is
     worked out when pricing. For others genai-prices says that it stays at the standard rate (Gemini's
     context caching), as it says of an OpenAI batch that has nothing else.
     """

@@ -1,4 +1,4 @@
-"""Usage x quote = integer nano-dollars, by the rules of price-rules.md, or unknown with the reason (OBS-51).
+"""Usage x quote = integer nano-dollars, or unknown with the reason (OBS-51).
 
 Arithmetic. A price is a sum of integer products and **one rounding a span**, half to even, to whole
 nano-dollars. No floating point and no decimal takes part.

@@ -18,7 +18,7 @@ it may have been served as priority or flex."""
 PLAIN_SPEEDS = frozenset({None, "", "standard"})
 PLAIN_REGIONS = frozenset({None, "", "not_available", "global"})
 HALVES_BATCH = frozenset({"anthropic", "openai"})
-"""The sellers whose batch API halves every class (price-rules.md)."""
+"""The sellers that publish half price for every class of a batch."""
 
 _SCALE = 10**9
 """What the decimals of a quote are multiplied with to be integers; also the nano-dollars of a dollar."""

@@ -114,6 +114,7 @@ def test_where_the_sources_disagree() -> None:
     }
     assert overlay.decisions.keys() == {
         "anthropic/*",
+        "anthropic/claude-fable-5-2",
         "anthropic/claude-sonnet-4-5",
         "google/gemini-3.5-flash-lite",
         "google/gemini-pro-latest",

@@ -11,6 +11,11 @@ SELECT gen_spans.span_id, gen_spans.session_key, gen_spans.agent_id, gen_spans.t
 FROM gen_spans
 WHERE gen_spans.session_key = ? AND gen_spans.agent_id = ?;
 
+-- name: agent_spans_since
+SELECT gen_spans.span_id, gen_spans.session_key, gen_spans.agent_id, gen_spans.turn_key, gen_spans.dimension_id, gen_spans.occurred_at, gen_spans.parent, gen_spans.ended_at, gen_spans.ran_us, gen_spans.waited_us, gen_spans.input_uncached, gen_spans.cache_read, gen_spans.cache_write_5m, gen_spans.cache_write_1h, gen_spans.output, gen_spans.reasoning, gen_spans.reported_total, gen_spans.lower_bound, gen_spans.upper_bound, gen_spans.cost_nanousd, gen_spans.named_quote, gen_spans.quote, gen_spans.first_cost_nanousd, gen_spans.reported_cost_nanousd, gen_spans.attempt, gen_spans.attempt_kind, gen_spans.http_status, gen_spans.part, gen_spans.call_id, gen_spans.source_position, gen_spans.source_index, gen_spans.final, gen_spans.ending, gen_spans.lines, gen_spans.copied_lines, gen_spans.replayed_lines, gen_spans.rank, gen_spans.digest, gen_spans.sidechain, gen_spans.nested, gen_spans.contested
+FROM gen_spans
+WHERE gen_spans.session_key = ? AND gen_spans.occurred_at >= ? AND gen_spans.agent_id = ?;
+
 -- name: agents_of_call
 SELECT gen_agents.session_key, gen_agents.agent_id, gen_agents.agent_type, gen_agents.call_id
 FROM gen_agents
@@ -199,10 +204,9 @@ SELECT gen_span_quotes.span_id
 FROM gen_span_quotes
 WHERE gen_span_quotes.quote_key = ?;
 
--- name: spans_between
-SELECT gen_spans.span_id, gen_spans.session_key, gen_spans.agent_id, gen_spans.turn_key, gen_spans.dimension_id, gen_spans.occurred_at, gen_spans.parent, gen_spans.ended_at, gen_spans.ran_us, gen_spans.waited_us, gen_spans.input_uncached, gen_spans.cache_read, gen_spans.cache_write_5m, gen_spans.cache_write_1h, gen_spans.output, gen_spans.reasoning, gen_spans.reported_total, gen_spans.lower_bound, gen_spans.upper_bound, gen_spans.cost_nanousd, gen_spans.named_quote, gen_spans.quote, gen_spans.first_cost_nanousd, gen_spans.reported_cost_nanousd, gen_spans.attempt, gen_spans.attempt_kind, gen_spans.http_status, gen_spans.part, gen_spans.call_id, gen_spans.source_position, gen_spans.source_index, gen_spans.final, gen_spans.ending, gen_spans.lines, gen_spans.copied_lines, gen_spans.replayed_lines, gen_spans.rank, gen_spans.digest, gen_spans.sidechain, gen_spans.nested, gen_spans.contested
-FROM gen_spans
-WHERE gen_spans.span_id >= ? AND gen_spans.span_id < ?;
+-- name: spans_of_groups
+SELECT wanted.value, gen_spans.span_id, gen_spans.session_key, gen_spans.agent_id, gen_spans.turn_key, gen_spans.dimension_id, gen_spans.occurred_at, gen_spans.parent, gen_spans.ended_at, gen_spans.ran_us, gen_spans.waited_us, gen_spans.input_uncached, gen_spans.cache_read, gen_spans.cache_write_5m, gen_spans.cache_write_1h, gen_spans.output, gen_spans.reasoning, gen_spans.reported_total, gen_spans.lower_bound, gen_spans.upper_bound, gen_spans.cost_nanousd, gen_spans.named_quote, gen_spans.quote, gen_spans.first_cost_nanousd, gen_spans.reported_cost_nanousd, gen_spans.attempt, gen_spans.attempt_kind, gen_spans.http_status, gen_spans.part, gen_spans.call_id, gen_spans.source_position, gen_spans.source_index, gen_spans.final, gen_spans.ending, gen_spans.lines, gen_spans.copied_lines, gen_spans.replayed_lines, gen_spans.rank, gen_spans.digest, gen_spans.sidechain, gen_spans.nested, gen_spans.contested
+FROM json_each(?) AS wanted JOIN gen_spans ON gen_spans.span_id >= (wanted.value || ':') AND gen_spans.span_id < (wanted.value || ';');
 
 -- name: spans_of_quote
 SELECT gen_spans.span_id

@@ -1,0 +1,202 @@
+"""From a claim to the rows that book it: the response, the calls made beside it, the sub-agents it started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from decimal import Decimal, InvalidOperation
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ledger.accounts import clients
+from ledger.accounts.claims import Claim, Sight
+from ledger.accounts.entities import Job
+from ledger.accounts.known import Known
+from ledger.accounts.prices import QuoteBook
+from ledger.accounts.rows import Dimensions, SpanRow
+from ledger.accounts.store import quote_key, session_key
+from ledger.events import sources as seen
+from ledger.events.envelope import Event
+from ledger.events.registry import decode
+from ledger.wire.usage import Part, Usage
+
+NANO = 1_000_000_000
+_COST_LIMIT = 1 << 62
+
+
+class Account(NamedTuple):
+    """Whose books a response is in: a session, and a sub-agent in it (empty for the root)."""
+
+    session_key: int
+    agent_id: str
+
+
+class Booking:
+    """Makes span rows. Reads observations again from their events where a slice does not hold them."""
+
+    def __init__(self, known: Known, book: QuoteBook, event_at: Callable[[int], Event]) -> None:
+        self.known, self.book, self.event_at = known, book, event_at
+        self.bodies: dict[int, seen.LinesObserved] = {}
+
+    def body(self, position: int) -> seen.LinesObserved:
+        """Return the body of the event at a position."""
+        body = self.bodies.get(position)
+        if body is None:
+            event = self.event_at(position)
+            body = self.bodies[position] = decode(event.type, event.schema, event.data)
+        return body
+
+    def rows(self, group_id: str, claim: Claim, jobs: Iterable[Job]) -> list[SpanRow]:
+        """Return the rows of a claim: the response's own first, then what stands beside it."""
+        best = claim.best
+        body = self.body(best.position)
+        one: Any = body.observations[best.index]
+        context = body.contexts[one.c]
+        client = group_id.partition(":")[0]
+        account = self.account(claim.owner)
+        base = self._base_row(group_id, claim, account, one)
+        rows = []
+        for number, part in enumerate(clients.parts_of(client, one) or (None,)):
+            row = _beside(base, part.role, number) if number and part else base
+            values = self._dimensions(client, claim, one, context, part, account)
+            row.dimension_id = self.known.dimension(values)
+            if part is not None:
+                if part.role == "fallback":
+                    row.attempt_kind = "fallback"
+                _fill_usage(row, part.usage)
+                quote = _quote_of(body, one, number)
+                row.named_quote = quote_key(quote) if quote else 0
+                self.price(row, part.usage)
+            rows.append(row)
+        rows += [self._tool_row(base, job) for job in jobs if job.called_at is not None]
+        return rows
+
+    def account(self, owner: Sight) -> Account:
+        """Return whose books a sighting is in: a sub-agent's own session is booked under its root."""
+        session = self.known.session(owner.session_key)
+        if not session.parent:
+            return Account(owner.session_key, owner.agent_id)
+        root, visited = session, {session.session_key}
+        while root.parent:
+            above = session_key(root.client, root.parent)
+            if above in visited:
+                break
+            visited.add(above)
+            root = self.known.session(above, root.parent, root.client)
+        return Account(root.session_key, session.session_id)
+
+    def _base_row(self, group_id: str, claim: Claim, account: Account, one: Any) -> SpanRow:
+        best, owner = claim.best, claim.owner
+        row = SpanRow(
+            f"{group_id}:{claim.variant}", account.session_key, account.agent_id,
+            self.known.turn(account.session_key, account.agent_id, claim.occurred_at), 0, claim.occurred_at,
+            ended_at=claim.last_at, source_position=best.position, source_index=best.index,
+            final=int(claim.final), ending=claim.ending, lines=claim.lines, copied_lines=claim.copied_lines,
+            replayed_lines=claim.replayed_lines, rank=best.rank, digest=best.digest,
+            sidechain=int(owner.sidechain), nested=int(owner.nested), contested=claim.contested,
+        )  # fmt: skip
+        if type(one) is seen.Failure:
+            row.http_status, row.attempt = one.status, max(1, one.attempt)
+            if one.attempt > 1:
+                row.attempt_kind = "retry"
+        elif type(one) is seen.Response and one.cost:
+            row.reported_cost_nanousd = _nano(one.cost)
+        return row
+
+    def _dimensions(
+        self, client: str, claim: Claim, one: Any, context: seen.Context, part: Part | None, account: Account
+    ) -> Dimensions:
+        kind = type(one)
+        agent = self._agent_name(claim.owner, account)
+        who = "agent" if agent else "main"
+        model = one.model if kind is seen.Response or kind is seen.Cumulative else ""
+        if part is not None and part.role != "message":
+            who = {"compaction": "compact", "advisor": "advisor"}.get(part.role, who)
+            model = part.model or model
+        status = "failed" if kind is seen.Failure else claim.ending or "succeeded"
+        return Dimensions(
+            context.project, context.branch, client, who, agent, clients.provider_of(client, context.provider),
+            model, "model", "", status,
+        )  # fmt: skip
+
+    def _agent_name(self, owner: Sight, account: Account) -> str:
+        """Return the sub-agent's name: its type where known, else its id; empty for the root."""
+        if not account.agent_id:
+            return "sidechain" if owner.sidechain else ""
+        known = self.known.agent(account.session_key, account.agent_id)
+        name = known.agent_type if known else self.known.session(owner.session_key).agent_type
+        return name or account.agent_id
+
+    def _tool_row(self, base: SpanRow, job: Job) -> SpanRow:
+        """Return the row of a call that started a sub-agent: the sub-agent's turns hang below it."""
+        called_at = job.called_at or 0
+        row = SpanRow(
+            f"{base.span_id}+tool:{clients.quoted(job.call_id)}", base.session_key, base.agent_id, base.turn_key,
+            0, called_at, parent=base.span_id, ended_at=job.returned_at, part="tool", call_id=job.call_id,
+            lines=0, source_position=base.source_position, source_index=base.source_index,
+            sidechain=base.sidechain, contested=base.contested,
+        )  # fmt: skip
+        if job.returned_at is not None:
+            row.waited_us = max(0, job.returned_at - called_at)
+        status = {"": "open", "completed": "succeeded"}.get(job.status, "failed")
+        values = self.known.values(base.dimension_id)
+        row.dimension_id = self.known.dimension(values._replace(kind="tool", tool=job.tool, status=status))
+        return row
+
+    def price(self, row: SpanRow, usage: Usage) -> None:
+        """Price a row by the quote it names, or by what replaced that; keep the figure before."""
+        first, final = self.book.of_span(row.span_id, row.named_quote)
+        row.quote = final.key if final else 0
+        cost, lower, upper = final.price(usage) if final else (None, False, False)
+        row.cost_nanousd = cost
+        placeholder = clients.is_placeholder(row.span_id, row.final, row.part, usage.output)
+        row.lower_bound = int(lower or usage.unsplit_cache_write or placeholder or bool(row.ending))
+        row.upper_bound = int(upper or usage.upper_bound)
+        row.first_cost_nanousd = cost if first is final else (first.price(usage)[0] if first else None)
+
+    def usage_of(self, row: SpanRow) -> Usage | None:
+        """Return the usage that a row's figures came from, read again from its event."""
+        one = self.body(row.source_position).observations[row.source_index]
+        parts = clients.parts_of(row.span_id.partition(":")[0], one)
+        number = int(row.part[len(row.part.rstrip("0123456789")) :] or 0)
+        return parts[number].usage if number < len(parts) and row.part != "tool" else None
+
+
+def copy_of(row: SpanRow) -> SpanRow:
+    """Return a row to change, with the old one kept for the difference."""
+    return SpanRow(*msgspec.structs.astuple(row))
+
+
+def _beside(base: SpanRow, role: str, number: int) -> SpanRow:
+    row = copy_of(base)
+    row.part = f"{role}{number}"
+    row.span_id = f"{base.span_id}+{row.part}"
+    row.parent = base.span_id
+    row.lines = row.copied_lines = row.replayed_lines = 0
+    row.reported_cost_nanousd = None
+    row.attempt_kind = "first"
+    return row
+
+
+def _fill_usage(row: SpanRow, usage: Usage) -> None:
+    row.input_uncached, row.cache_read = usage.input_uncached, usage.cache_read
+    row.cache_write_5m, row.cache_write_1h = usage.cache_write_5m, usage.cache_write_1h
+    row.output, row.reasoning = usage.output, usage.reasoning
+    row.reported_total = usage.reported_total
+
+
+def _quote_of(body: seen.LinesObserved, one: Any, number: int) -> str:
+    """Return the name of the quote that the event gives a part, empty where it had none."""
+    index = one.quote
+    if number:
+        index = one.part_quotes[number - 1] if number <= len(one.part_quotes) else -1
+    return body.quotes[index] if 0 <= index < len(body.quotes) else ""
+
+
+def _nano(usd: str) -> int | None:
+    """Return a decimal text of dollars in nano-dollars, rounded half-even; None where it is no amount."""
+    try:
+        value = int(round(Decimal(usd) * NANO))
+    except (InvalidOperation, ValueError, OverflowError):
+        return None
+    return value if -_COST_LIMIT < value < _COST_LIMIT else None

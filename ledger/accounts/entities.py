@@ -1,0 +1,72 @@
+"""The rows beside the spans, as typed values in column order: sessions, delegations, agents, sources."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Session(msgspec.Struct):
+    """A native session of a client. A sub-agent's own session names its parent and is booked under the root."""
+
+    session_key: int
+    session_id: str
+    client: str
+    forked_from: str = ""
+    parent: str = ""
+    billing: str = ""
+    """`api` or `subscription`, where the client says."""
+    agent_type: str = ""
+    has_records: int = 0
+    """1 where its responses have records of their own: then its running totals do not count."""
+
+
+class Job(msgspec.Struct):
+    """A delegation: the call that started a sub-agent, and its end."""
+
+    job_key: int
+    call_id: str
+    client: str
+    tool: str = ""
+    group_id: str = ""
+    """The response that made the call."""
+    agent_id: str = ""
+    agent_type: str = ""
+    called_at: int | None = None
+    returned_at: int | None = None
+    status: str = ""
+
+
+class Agent(msgspec.Struct):
+    """What is known of a sub-agent within a session."""
+
+    session_key: int
+    agent_id: str
+    agent_type: str = ""
+    call_id: str = ""
+
+
+class Source(msgspec.Struct):
+    """How far a file was read."""
+
+    stream_id: str
+    client: str
+    path: str
+    root: str
+    version: int = 0
+    end: int = 0
+    tail: str = ""
+    size: int = 0
+    mtime_ns: int = 0
+    device: int = 0
+    inode: int = 0
+    carry: str = "{}"
+
+
+def smaller_word(known: str, new: str) -> str:
+    """Return the smaller of two words that are given: the same whatever comes first."""
+    return min(known, new) if known and new else known or new
+
+
+def smaller_time(known: int | None, new: int) -> int:
+    """Return the earlier of two instants, of which the first may be unknown."""
+    return new if known is None else min(known, new)

@@ -1,0 +1,156 @@
+"""The rows that a slice has looked up or changed, written once at its end."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+import msgspec
+
+from ledger.accounts.claims import SessionFacts
+from ledger.accounts.entities import Agent, Job, Session, Source, smaller_word
+from ledger.accounts.rows import Dimensions
+from ledger.accounts.store import Store, dimension_key
+from ledger.errors import LedgerError
+from ledger.ids import row_key
+
+_tuple = msgspec.structs.astuple
+
+
+class _Turns(NamedTuple):
+    """The turns of one agent in one session, by start."""
+
+    starts: list[int]
+    keys: list[int]
+
+
+class Known:
+    """Rows by key. `begin` forgets what another process may have changed meanwhile; dimensions never change."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._dimensions: dict[Dimensions, int] = {}
+        self._values: dict[int, Dimensions] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget everything but the dimensions."""
+        self.sessions: dict[int, Session] = {}
+        self.changed_sessions: set[int] = set()
+        self.agents: dict[tuple[int, str], Agent | None] = {}
+        self.changed_agents: set[tuple[int, str]] = set()
+        self.jobs: dict[int, Job] = {}
+        self.sources: dict[str, Source] = {}
+        self._turns: dict[tuple[int, str], _Turns] = {}
+        self.new_turns: list[tuple[int, str, int, str, int | None]] = []
+
+    def write(self) -> None:
+        """Write what was made or changed."""
+        run = self.store.run
+        run("put_turn", self.new_turns)
+        run("put_session", [_tuple(self.sessions[key]) for key in self.changed_sessions])
+        run("put_agent", [_tuple(agent) for key in self.changed_agents if (agent := self.agents[key])])
+        run("put_job", [_tuple(job) for job in self.jobs.values()])
+        run("put_source", [_tuple(source) for source in self.sources.values()])
+        self.new_turns.clear()
+
+    def source(self, stream_id: str) -> Source:
+        """Return how far a file was read; its `source.opened` must have been folded."""
+        source = self.sources.get(stream_id)
+        if source is None:
+            source = self.sources[stream_id] = Source(*self.store.one("source", stream_id))
+        return source
+
+    def session(self, key: int, session_id: str = "", client: str = "") -> Session:
+        """Return a session's row, made where it is new. Raises LedgerError if two sessions share a key."""
+        session = self.sessions.get(key)
+        if session is None:
+            row = self.store.one("session", key)
+            session = self.sessions[key] = Session(*row) if row else Session(key, session_id, client)
+            if row is None:
+                self.changed_sessions.add(key)
+        if session_id and session.session_id != session_id:
+            raise LedgerError(f"two sessions have one key ({session.session_id}, {session_id}): report this")
+        return session
+
+    def facts(self, key: int, *, contested: bool) -> SessionFacts:
+        """Return what deciding needs to know of a session."""
+        session = self.session(key)
+        own_at = self.store.one("earliest_own", key) if contested else None
+        return SessionFacts(
+            session.session_id,
+            session.forked_from,
+            session.parent,
+            bool(session.has_records),
+            own_at[0] if own_at else None,
+        )
+
+    def agent(self, key: int, agent_id: str) -> Agent | None:
+        """Return what is known of a sub-agent, None where that is nothing."""
+        try:
+            return self.agents[key, agent_id]
+        except KeyError:
+            row = self.store.one("agent", key, agent_id)
+            agent = self.agents[key, agent_id] = Agent(*row) if row else None
+            return agent
+
+    def learn_agent(self, key: int, agent_id: str, agent_type: str, call_id: str) -> None:
+        """Take in a sub-agent's name and the call that started it, either may be empty."""
+        agent = self.agent(key, agent_id)
+        if agent is None:
+            agent = self.agents[key, agent_id] = Agent(key, agent_id)
+            self.changed_agents.add((key, agent_id))
+        before = (agent.agent_type, agent.call_id)
+        agent.agent_type = smaller_word(agent.agent_type, agent_type)
+        agent.call_id = smaller_word(agent.call_id, call_id)
+        if before != (agent.agent_type, agent.call_id):
+            self.changed_agents.add((key, agent_id))
+
+    def agents_of_call(self, call_id: str) -> list[tuple[int, str]]:
+        """Return the keys of the agents that a call is known to have started."""
+        stored = [(row[0], row[1]) for row in self.store.all("agents_of_call", call_id)]
+        fresh = [key for key, agent in self.agents.items() if agent is not None and agent.call_id == call_id]
+        return list(dict.fromkeys(stored + fresh))
+
+    def job(self, client: str, call_id: str) -> Job:
+        """Return a delegation's row, made where it is new. It counts as changed."""
+        key = row_key("job", client, call_id)
+        job = self.jobs.get(key)
+        if job is None:
+            row = self.store.one("job", key)
+            job = self.jobs[key] = Job(*row) if row else Job(key, call_id, client)
+        return job
+
+    def turn(self, key: int, agent_id: str, at: int) -> int:
+        """Return the turn that holds an instant: the last prompt before it, else the one without a prompt."""
+        turns = self._turns.get((key, agent_id))
+        if turns is None:
+            rows = self.store.all("turns", key, agent_id)
+            turns = _Turns([row[4] or 0 for row in rows], [row[0] for row in rows])
+            self._turns[key, agent_id] = turns
+        place = bisect_right(turns.starts, at)
+        if place:
+            return turns.keys[place - 1]
+        turn_key = row_key("turn", str(key), agent_id)
+        self.store.run("put_turn", [(turn_key, "", key, agent_id, None)])
+        turns.starts.insert(0, 0)
+        turns.keys.insert(0, turn_key)
+        return turn_key
+
+    def dimension(self, values: Dimensions) -> int:
+        """Return the key of a combination of dimension values, stored where it is new."""
+        key = self._dimensions.get(values)
+        if key is None:
+            key = self._dimensions[values] = dimension_key(values)
+            self._values[key] = values
+            self.store.run("put_dimension", [(key, *values)])
+            if self.store.dimension(key) != values:
+                raise LedgerError(f"two dimensions have one key ({values}): report this")
+        return key
+
+    def values(self, dimension_id: int) -> Dimensions:
+        """Return the values behind a dimension's key."""
+        values = self._values.get(dimension_id)
+        if values is None:
+            values = self._values[dimension_id] = self.store.dimension(dimension_id)
+        return values

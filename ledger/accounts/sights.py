@@ -1,0 +1,100 @@
+"""From an observation to a sighting, and between sightings and the rows that keep them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from ledger.accounts import clients
+from ledger.accounts.claims import Sight
+from ledger.accounts.rows import SightingRow, SpanRow
+from ledger.accounts.store import session_key
+from ledger.events import sources as seen
+
+_MASK31 = (1 << 31) - 1
+
+
+class _Counts(msgspec.Struct):
+    """The counts that make one usage fuller than another, under the names of the clients' logs."""
+
+    output_tokens: int = 0
+    input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+
+
+_counts = msgspec.json.Decoder(_Counts).decode
+
+
+def sight_of(client: str, one: Any, context: seen.Context, key: int, position: int, index: int) -> Sight:
+    """Return the sighting that an observation of a response, a total or an ending is."""
+    kind = type(one)
+    if kind is seen.Response:
+        return Sight(
+            clients.quoted(one.request), key, context.agent, context.sidechain or one.nested, one.nested,
+            one.at, one.last_at if one.last_at > one.at else one.at, one.lines,
+            bool(one.stop) or client != "claude-code", "", _rank(client, one), _digest(one.usage), position, index,
+        )  # fmt: skip
+    if kind is seen.Cumulative:
+        rank, digest = _rank(client, one), _digest(one.total)
+        return Sight("", key, context.agent, context.sidechain, False, one.at, one.at, one.lines, True, "",
+                     rank, digest, position, index)  # fmt: skip
+    ending, lines = (one.by, 0) if kind is seen.Cut else ("", one.lines)
+    return Sight("", key, context.agent, context.sidechain, False, one.at, one.at, lines, True, ending,
+                 0, 0, position, index)  # fmt: skip
+
+
+def _rank(client: str, one: Any) -> int:
+    """Return what makes the fullest usage win: output tokens first, then all tokens, 31 bits each."""
+    if type(one) is seen.Response:
+        try:
+            counts = _counts(one.usage)
+            output = max(0, counts.output_tokens)
+            total = counts.input_tokens + counts.cache_read_input_tokens + counts.cache_creation_input_tokens
+            return min(output, _MASK31) << 31 | min(max(0, total + output), _MASK31)
+        except (msgspec.MsgspecError, OverflowError):
+            pass  # a count that is null or no number: the dialect knows what it means
+    parts = clients.parts_of(client, one)
+    if not parts:
+        return 0
+    usage = parts[0].usage
+    return min(usage.output or 0, _MASK31) << 31 | min(usage.bucket_total or 0, _MASK31)
+
+
+def _digest(raw: msgspec.Raw) -> int:
+    return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "big") >> 1 | 1
+
+
+def sight_of_span(group_id: str, span: SpanRow) -> Sight:
+    """Return the one sighting that an uncontested row stands for."""
+    native, agent_id = span.session_key, span.agent_id
+    variant = clients.variant_of_span(span.span_id)
+    if group_id.startswith("codex:"):
+        variant = ""
+        if agent_id:
+            native, agent_id = session_key("codex", agent_id), ""
+    return Sight(
+        variant, native, agent_id, bool(span.sidechain), bool(span.nested), span.occurred_at,
+        span.occurred_at if span.ended_at is None else span.ended_at, span.lines, bool(span.final), span.ending,
+        span.rank, span.digest, span.source_position, span.source_index,
+    )  # fmt: skip
+
+
+def sight_of_row(row: SightingRow) -> Sight:
+    """Return a sighting that was kept."""
+    return Sight(
+        row.variant, row.session_key, row.agent_id, bool(row.sidechain), bool(row.nested), row.first_at,
+        row.last_at, row.lines, bool(row.final), row.ending, row.rank, row.digest, row.source_position,
+        row.source_index,
+    )  # fmt: skip
+
+
+def row_of_sight(group_id: str, sight: Sight) -> tuple[Any, ...]:
+    """Return a sighting as a row to keep."""
+    return (
+        group_id, sight.variant, sight.session_key, sight.agent_id, int(sight.sidechain), int(sight.nested),
+        sight.first_at, sight.last_at, sight.lines, int(sight.final), sight.ending, sight.rank, sight.digest,
+        sight.position, sight.index,
+    )  # fmt: skip
