@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 
@@ -24,6 +23,8 @@ def new_id() -> bytes:
 
 def named_id(*parts: str) -> bytes:
     """Return the UUIDv5 (RFC 9562, section 5.5) of the parts: the same fact gives the same id everywhere."""
+    import hashlib  # OpenSSL costs some milliseconds, which readers need not pay
+
     name = "\x1f".join(parts).encode("utf-8", "surrogatepass")
     raw = bytearray(hashlib.sha1(NAMESPACE + name, usedforsecurity=False).digest()[:16])
     raw[6] = 0x50 | (raw[6] & 0x0F)
@@ -52,5 +53,7 @@ def row_key(*parts: str) -> int:
     agree on every key without asking each other. Whoever inserts a row compares the content, so a
     collision (odds of one in 10^9 for 100,000 rows) is an error and never a wrong sum.
     """
+    import hashlib
+
     name = "\x1f".join(parts).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big") >> 1

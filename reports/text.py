@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -59,7 +58,12 @@ def terminal_columns() -> int:
     """Return the width to set tables for: the terminal's, COLUMNS, or unlimited in a pipe."""
     if os.environ.get("COLUMNS", "").isdigit():
         return max(40, int(os.environ["COLUMNS"]))
-    return max(40, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 10_000
+    if not sys.stdout.isatty():
+        return 10_000
+    try:
+        return max(40, os.get_terminal_size(sys.stdout.fileno()).columns or 80)
+    except OSError:
+        return 80
 
 
 def has_colour() -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ledger.accounts.fold import Fold
 from ledger.accounts.store import TABLES, VERSION, Checkpoint, Store
 from ledger.errors import LogUnavailable
 from ledger.log import sqlite
 from ledger.log.log import Log
+
+if TYPE_CHECKING:
+    from ledger.accounts.fold import Fold
 
 SLICE_EVENTS = 500
 SLICE_SECONDS = 0.02
@@ -109,6 +111,8 @@ def _build(log: Log, progress: Progress | None) -> tuple[int, Store]:
 
 def _fold_all(log: Log, store: Store, progress: Progress | None) -> int:
     """Fold slices into a written generation until it has reached the head."""
+    from ledger.accounts.fold import Fold  # a reader that is up to date does not load it
+
     checkpoint, fold = Checkpoint(log.connection), Fold(store, log.event_at)
     folded, reached = 0, -1
     while True:
@@ -182,6 +186,8 @@ def fold_temporary(
     log: Log, store: Store, position: int, until: int, progress: Progress | None = None
 ) -> tuple[int, int]:
     """Fold the events in (position, until] into temporary tables; return (position reached, events folded)."""
+    from ledger.accounts.fold import Fold
+
     fold = Fold(store, log.event_at)
     folded = 0
     while position < until:

@@ -85,6 +85,13 @@ Facts = Mapping[int, SessionFacts]
 OwnerRule = Callable[[list[Sight], Facts], int]
 
 
+def lone_claim(sight: Sight) -> Claim:
+    """Return the claim of a response that was seen in one place only, under its own request id."""
+    return Claim(
+        sight.variant, sight, sight, sight.first_at, sight.last_at, sight.final, sight.ending, sight.lines, 0, 0, 0
+    )
+
+
 def by_request(sights: list[Sight], facts: Facts) -> list[Claim]:
     """Claims of a response known by message id and request id (Claude Code).
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ledger.accounts.claims import Claim, Facts, Sight, by_lineage, by_request, by_response
+from ledger.accounts.claims import Claim, Facts, Sight, by_lineage, by_request, by_response, lone_claim
 from ledger.events.sources import Cumulative, Response
 from ledger.wire import anthropic, codex
 from ledger.wire.usage import Part
@@ -45,6 +45,8 @@ def variant_of_span(span_id: str) -> str:
 def decide(group_id: str, sights: list[Sight], facts: Facts) -> list[Claim]:
     """Return the responses that count among the sightings of one group, by the client's rule."""
     client, _, native = group_id.partition(":")
+    if len(sights) == 1 and client != "codex":
+        return [lone_claim(sights[0])]
     if client == "codex":
         return by_lineage(sights, facts) if native.startswith("~") else by_response(sights, facts)
     return by_request(sights, facts)

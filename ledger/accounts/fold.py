@@ -209,6 +209,11 @@ class Fold:
         sights = self._sights(group_id, existing, places)
         jobs = self._jobs(group_id, existing)
         claims = self._claims(group_id, sights)
+        if not existing and len(sights) == 1:  # the usual case: a new response, seen in one place
+            for claim in claims:
+                for row in self.booking.rows(group_id, claim, jobs):
+                    self._put(row, None)
+            return
         rows = {row.span_id: row for claim in claims for row in self.booking.rows(group_id, claim, jobs)}
         before = {old.span_id: old for old in existing}
         for span_id, old in before.items():
@@ -239,6 +244,8 @@ class Fold:
 
     def _claims(self, group_id: str, sights: list[Sight]) -> list[Claim]:
         contested = len(sights) > 1
+        if not contested and not group_id.startswith("codex:"):
+            return clients.decide(group_id, sights, {})
         facts = {sight.session_key: self.known.facts(sight.session_key, contested=contested) for sight in sights}
         return clients.decide(group_id, sights, facts)
 

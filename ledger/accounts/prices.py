@@ -9,6 +9,11 @@ from ledger.prices.pricing import price
 from ledger.prices.quote import Quote
 from ledger.wire.usage import Usage
 
+_NAMING = (
+    "SELECT gen_spans.span_id FROM gen_span_quotes "
+    "JOIN gen_spans ON gen_spans.span_id = gen_span_quotes.span_id WHERE gen_spans.named_quote = ?"
+)
+
 
 class KnownQuote:
     """A quote of the log under its key."""
@@ -39,17 +44,26 @@ class QuoteBook:
         """Take in a quote; return the spans that waited for it."""
         key = quote_key(sha256)
         row = self._row(key, sha256)
-        row[2] = raw.decode()
+        first_time, row[2] = row[2] is None, raw.decode()
         self._known[key] = KnownQuote(key, Quote.from_json(raw))
-        return self._affected(key, unpriced_only=True)
+        waiting = self._unpriced(key)
+        return waiting | self._without_first_figure(key) if first_time else waiting
 
     def supersede(self, old: str, new: str) -> set[str]:
-        """Take in that a quote was replaced; return the spans it priced."""
+        """Take in that a quote was replaced; return the spans it priced.
+
+        The newest word wins: where the new quote had been replaced by the old one, that ends.
+        """
         key, to = quote_key(old), quote_key(new)
-        self._row(key, old)[3] = to
-        self._row(to, new)
-        affected = self._affected(key, unpriced_only=False)
-        self._superseded_by()[key] = to
+        chain = self._superseded_by()
+        affected = self._spans_of(key)
+        if key != to:
+            self._row(key, old)[3] = chain[key] = to
+        if key == to or key in self._path(to):
+            self._row(to, new)[3] = 0
+            chain.pop(to, None)
+        else:
+            self._row(to, new)
         return affected
 
     def price_spans(self, spans: list[str], quote: str) -> set[str]:
@@ -89,14 +103,17 @@ class QuoteBook:
         return self._known[key]
 
     def _span_quote(self, span_id: str) -> int:
-        if self._has_span_quotes is None:
-            self._has_span_quotes = bool(self.store.all("any_span_quote"))
-        if not self._has_span_quotes:
+        if not self._any_span_quote():
             return 0
         if span_id in self._span_quotes:
             return self._span_quotes[span_id]
         row = self.store.one("span_quote", span_id)
         return row[1] if row else 0
+
+    def _any_span_quote(self) -> bool:
+        if self._has_span_quotes is None:
+            self._has_span_quotes = bool(self.store.all("any_span_quote"))
+        return self._has_span_quotes
 
     def _superseded_by(self) -> dict[int, int]:
         if self._superseded is None:
@@ -104,19 +121,46 @@ class QuoteBook:
         return self._superseded
 
     def _latest(self, key: int) -> int:
-        chain, visited = self._superseded_by(), {key}
-        while key in chain and chain[key] not in visited:
-            key = chain[key]
-            visited.add(key)
-        return key
+        return self._path(key)[-1]
 
-    def _affected(self, key: int, *, unpriced_only: bool) -> set[str]:
-        """Return the spans whose quote is this one, directly or through what it replaced."""
+    def _path(self, key: int) -> list[int]:
+        """Return a quote and what replaced it, one after the other."""
+        chain, path = self._superseded_by(), [key]
+        while (key := chain.get(key, 0)) and key not in path:
+            path.append(key)
+        return path
+
+    def _replaced_by(self, key: int) -> set[int]:
+        """Return a quote and those that it replaced, directly or through others."""
         chain = self._superseded_by()
         keys, found = {key}, {key}
         while found:
             found = {old for old, new in chain.items() if new in found} - keys
             keys |= found
-        name = "unpriced_of_quote" if unpriced_only else "spans_of_quote"
-        spans = {span_id for one in keys for (span_id,) in self.store.all(name, one)}
-        return spans | {span_id for one in keys for (span_id,) in self.store.all("span_quotes_of", one)}
+        return keys
+
+    def _spans_of(self, key: int) -> set[str]:
+        """Return the spans that a quote prices."""
+        return {
+            span_id
+            for one in self._replaced_by(key)
+            for name in ("spans_of_quote", "span_quotes_of")
+            for (span_id,) in self.store.all(name, one)
+        }
+
+    def _unpriced(self, key: int) -> set[str]:
+        """Return the spans that a quote prices and that have no cost yet, by an index that holds only those."""
+        return {
+            span_id
+            for one in self._replaced_by(key)
+            for name in ("unpriced_of_quote", "span_quotes_of")
+            for (span_id,) in self.store.all(name, one)
+        }
+
+    def _without_first_figure(self, key: int) -> set[str]:
+        """Return the spans that name a quote and were priced by another before this one was recorded."""
+        if key in self._superseded_by():
+            return {span_id for (span_id,) in self.store.all("spans_of_quote", key)}
+        if not self._any_span_quote():
+            return set()
+        return {span_id for (span_id,) in self.store.connection.execute(self.store.named(_NAMING), (key,))}

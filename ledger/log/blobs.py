@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import NamedTuple
 
 PLAIN_LIMIT_BYTES = 128
@@ -23,6 +22,8 @@ class Blob(NamedTuple):
 
 def make_blob(content: bytes) -> Blob:
     """Return the content as it is stored."""
+    import hashlib  # OpenSSL costs some milliseconds, which readers need not pay
+
     digest = hashlib.sha256(content).digest()
     if len(content) < PLAIN_LIMIT_BYTES:
         return Blob(digest, len(content), "plain", content)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from ledger.errors import UsageError
 
@@ -52,6 +51,8 @@ def _file(text: str) -> Path:
 
 def shown(url: str) -> str:
     """Return the URL with any password left out."""
+    from urllib.parse import urlsplit
+
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import os
-import socket
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from ledger import __version__
-from ledger.errors import EventIdReused, InvalidEvent, LogReadOnly, LogTooNew, LogUnavailable, VersionConflict
-from ledger.events import CATALOGUE, NewEvent, encode
-from ledger.events.envelope import EncodedBody, Event
-from ledger.events.registry import entry_of
+from ledger.errors import LogTooNew, LogUnavailable
+from ledger.events.envelope import Event, NewEvent
 from ledger.log import sqlite
 from ledger.log.blobs import Blob, blob_content
-from ledger.log.hashing import event_hash
 from ledger.log.lock import CommitLock
 from ledger.sql import script, statements
 
@@ -43,7 +36,7 @@ class Log:
         self.path, self.connection, self.readonly = path, connection, readonly
         self.sql = statements("sqlite")
         self.lock = CommitLock(Path(f"{path}.lock"))
-        self.writer = f"tallybook/{__version__} {socket.gethostname()} {os.getpid()}"
+        self.writer = f"tallybook/{__version__} {os.uname().nodename} {os.getpid()}"
 
     # opening
 
@@ -105,7 +98,7 @@ class Log:
     def _check_format(self) -> None:
         try:
             marked = self.connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
-            found = self._meta("format") if marked else None
+            found = self.meta("format") if marked else None
         except sqlite.Error as error:
             raise LogUnavailable(sqlite.explain(error, self.path)) from error
         if found is None:
@@ -119,10 +112,11 @@ class Log:
             from ledger.log.migrate import upgrade
 
             upgrade(self.path)
-        if not self.readonly and not _may_write(self._meta("min_writer") or "0"):
+        if not self.readonly and not may_write(self.meta("min_writer") or "0"):
             self.readonly = True
 
-    def _meta(self, key: str) -> str | None:
+    def meta(self, key: str) -> str | None:
+        """Return what the log says of itself under a key, None where it says nothing."""
         row = self.connection.execute(self.sql["meta"], (key,)).fetchone()
         return None if row is None else str(row[0])
 
@@ -145,77 +139,9 @@ class Log:
         their stored versions. `blobs` are (event id, blob) pairs, stored in the same commit.
         Raises VersionConflict, EventIdReused, LogReadOnly, LogUnavailable; then nothing was written.
         """
-        if self.readonly:
-            raise LogReadOnly(f"{self.path}: may not be written: check its permissions, or update tallybook")
-        prepared = [(append, [_prepare(event) for event in append.events]) for append in appends]
-        connection = self.connection
-        try:
-            with self.lock:
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    versions = self._append(prepared, blobs)
-                    connection.execute("COMMIT")
-                except BaseException:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-                    raise
-        except sqlite.Error as error:
-            raise LogUnavailable(sqlite.explain(error, self.path)) from error
-        return versions
+        from ledger.log.append import append
 
-    def _append(
-        self, prepared: list[tuple[StreamAppend, list[_Prepared]]], blobs: Sequence[tuple[bytes, Blob]]
-    ) -> list[int]:
-        if not _may_write(self._meta("min_writer") or "0"):
-            raise LogTooNew(f"{self.path}: a newer tallybook has taken this log over: update tallybook")
-        known = self._known([(append.stream_id, event) for append, events in prepared for event in events])
-        if known is not None:
-            return known
-        at = time.time_ns() // 1000
-        rows: list[tuple[object, ...]] = []
-        versions: list[int] = []
-        for append, events in prepared:
-            head = self.connection.execute(self.sql["stream_head"], (append.stream_id,)).fetchone()
-            version, link = head or (0, None)
-            if version != append.expected_version:
-                raise VersionConflict(append.stream_id, append.expected_version, version)
-            for event in events:
-                version += 1
-                new = event.new
-                envelope = (
-                    new.event_id, new.session_id, append.stream_id, version, event.type, event.schema, at,
-                    self.writer, new.cause, new.turn, new.span, event.data, link,
-                )  # fmt: skip
-                link = event_hash(*envelope)
-                rows.append((None, *envelope, link))
-                versions.append(version)
-        self.connection.executemany(self.sql["append_event"], rows)
-        for event_id, blob in blobs:
-            self._put_blob(event_id, blob)
-        return versions
-
-    def _known(self, events: list[tuple[str, _Prepared]]) -> list[int] | None:
-        """Return the stored versions where every event is known, None where none is."""
-        found: list[int] = []
-        ask, execute = self.sql["event_by_id"], self.connection.execute
-        for stream_id, event in events:
-            row = execute(ask, (event.new.event_id,)).fetchone()
-            if row is not None:
-                stored = Event(*row)
-                same = (stored.stream_id, stored.type, stored.cause, stored.data)
-                if same != (stream_id, event.type, event.new.cause, event.data):
-                    raise EventIdReused(f"event {event.new.event_id.hex()} is known with other contents")
-                found.append(stored.version)
-        if not found:
-            return None
-        if len(found) != len(events):
-            raise EventIdReused("some events of this append are known and some are not: append them apart")
-        return found
-
-    def _put_blob(self, event_id: bytes, blob: Blob) -> None:
-        if not self.connection.execute(self.sql["blob_known"], (blob.sha256,)).fetchone()[0]:
-            self.connection.execute(self.sql["put_blob"], blob)
-        self.connection.execute(self.sql["link_blob"], (event_id, blob.sha256))
+        return append(self, appends, blobs)
 
     # reading
 
@@ -257,26 +183,7 @@ class Log:
         return None if row is None else blob_content(*row)
 
 
-class _Prepared(NamedTuple):
-    new: NewEvent
-    type: str
-    schema: int
-    data: str
-
-
-def _prepare(new: NewEvent) -> _Prepared:
-    if len(new.event_id) != 16:
-        raise InvalidEvent("an event id has 16 bytes")
-    if type(new.body) is EncodedBody:
-        return _Prepared(new, new.body.type, CATALOGUE[new.body.type].schema, new.body.data)
-    entry = entry_of(new.body)
-    try:
-        return _Prepared(new, entry.type, entry.schema, encode(new.body))
-    except (msgspec.MsgspecError, TypeError, ValueError) as error:
-        raise InvalidEvent(f"{entry.type}: {error}") from error
-
-
-def _may_write(minimum: str) -> bool:
+def may_write(minimum: str) -> bool:
     return _version(__version__) >= _version(minimum)
 
 

@@ -14,15 +14,19 @@ from typing import Any
 import msgspec
 
 from ledger.events.sources import Call, Context, Cut, Delegated, Failure, Prompt, Response, Returned
-from ledger.sources.lines import Block, hits
+from ledger.sources.lines import Block, escaped_letter
 from ledger.sources.reading import Draft, Projects, as_raw, instant, loads_leniently
 from ledger.wire import anthropic
 
 CLIENT = "claude-code"
-_USAGE, _USER = 1, 2
-_NEEDLES = (b"usage", b'"user"')
+_USER_TYPE = b'"type":"user"'
+_HEAD_BYTES = 1024
+"""How far into a line its type is looked for; in the client's own order it stands before all that is long."""
+_RESULT_BYTES = 4096
 _NULL = msgspec.Raw(b"null")
 _AGENT_TOOLS = ("Task", "Agent")
+_OPEN_CALLS = 64
+"""How many unanswered calls to sub-agents are waited for."""
 _NO_PROMPT = ("[Request interrupted", "<command-name>", "<local-command", "<task-notification>")
 """How the texts of user lines begin that no user wrote as a prompt."""
 
@@ -90,24 +94,48 @@ class Reader:
         self._pending: Response | None = None
         self._pending_lines = (0, 0, 0)
         self._last_response = ("", "")
+        self._open_calls: list[str] = [call for call in carry.get("calls", ()) if isinstance(call, str)]
+        self._at = self._last_at
 
     def read(self, block: Block, draft: Draft) -> None:
         """Observe every line of a block."""
         content = block.content
         if self._meta:
             self._observe_meta(draft)
-        taken = 0
-        for begin, end, which in hits(content, _NEEDLES):
-            if which & _USAGE == 0 and content.find(b'"tool_result"', begin, end) >= 0:
-                continue
-            taken += self._line(content[begin:end], block.offset + begin, draft)
+        find, begin, size, lines, taken = content.find, 0, len(content), 0, 0
+        while begin < size:
+            end = find(b"\n", begin)
+            if end < 0:
+                end = size
+            lines += 1
+            if self._worth(content, begin, end):
+                taken += self._line(content[begin:end], block.offset + begin, draft)
+            begin = end + 1
         self._flush(draft)
-        lines = content.count(b"\n") + (1 if block.torn else 0)
         draft.lines += lines
         broken = _broken(content)
         draft.malformed += broken
         draft.no_usage += lines - taken - broken
         self.carry = {"at": self._last_at}
+        if self._open_calls:
+            self.carry["calls"] = self._open_calls
+
+    def _worth(self, content: bytes, begin: int, end: int) -> bool:
+        """Return False for a line that provably holds nothing to observe.
+
+        A line whose own type is `user` holds no response, whatever is quoted in it, and most of a log's
+        bytes stand in such lines: they are only looked into for a prompt, or for the end of a sub-agent.
+        """
+        find = content.find
+        mark = find(_USER_TYPE, begin, min(end, begin + _HEAD_BYTES))
+        if mark >= 0 and find(b"{", begin + 1, mark) < 0:
+            limit = min(end, mark + _RESULT_BYTES)
+            if find(b'"tool_result"', mark, limit) < 0:
+                return True
+            return any(find(call.encode(), mark, limit) >= 0 for call in self._open_calls)
+        if find(b"usage", begin, end) >= 0 or escaped_letter(content, begin, end) >= 0:
+            return True
+        return find(b'"user"', begin, end) >= 0 and find(b'"tool_result"', begin, end) < 0
 
     def torn(self, content: bytes) -> bool:
         """Return whether the unfinished last line of a file is half an object (True) or a whole one."""
@@ -128,6 +156,7 @@ class Reader:
         at = instant(line.timestamp)
         if at is not None:
             self._last_at = at
+        self._at = self._last_at
         if line.type == "progress" or _given(line.data):
             return self._progress(line, offset, draft)
         if line.type == "user":
@@ -137,17 +166,18 @@ class Reader:
         return self._assistant(line, line.message, offset, draft, nested=False)
 
     def _assistant(self, line: _Line, message: _Message, offset: int, draft: Draft, *, nested: bool) -> int:
-        usage = message.usage
-        if bytes(usage)[:1] != b"{":
+        raw = bytes(message.usage)
+        if raw[:1] != b"{":
             return 0
-        context = self._context(line, message.model or "", nested)
-        c, at = draft.context(context), instant(line.timestamp) or self._last_at
+        model = message.model or ""
+        provider = "anthropic" if model.startswith("claude") or not model else ""
+        c, at = self._context(line, draft, provider, nested), self._at
         identity = message.id or line.uuid or f"{self._session}@{offset}"
         if line.isApiErrorMessage or message.model == "<synthetic>":
             return self._failure(line, message, identity, c, offset, at, draft)
-        raw = _compact(usage)
+        raw = _compact(raw)
         self._last_response = (line.uuid or "", identity)
-        model, stop = message.model or "", message.stop_reason or ""
+        stop = message.stop_reason or ""
         cost = bytes(line.costUSD).decode() if _is_number(line.costUSD) else ""
         request = line.requestId or ""
         pending = self._pending
@@ -162,10 +192,10 @@ class Reader:
             self._pending_lines = (lines + 1, min(first, at), max(last, at))
         else:
             self._flush(draft)
-            quote = draft.quote(context.provider, model, at)
+            quote = draft.quote(provider, model, at)
             self._pending = Response(
                 c=c, o=offset, at=at, id=identity, request=request, model=model, usage=msgspec.Raw(raw),
-                quote=quote, part_quotes=self._part_quotes(raw, context, model, at, draft), stop=stop,
+                quote=quote, part_quotes=self._part_quotes(raw, provider, model, at, draft), stop=stop,
                 nested=nested, cost=cost,
             )  # fmt: skip
             self._pending_lines = (1, at, at)
@@ -188,12 +218,12 @@ class Reader:
         draft.observations.append(Failure(c=c, o=offset, at=at, id=identity, status=status, error=text))
         return 1
 
-    def _part_quotes(self, raw: bytes, context: Context, model: str, at: int, draft: Draft) -> list[int]:
+    def _part_quotes(self, raw: bytes, provider: str, model: str, at: int, draft: Draft) -> list[int]:
         """Return the quotes of the calls that the usage holds beside the answer."""
         if b"iterations" not in raw:
             return []
         parts = anthropic.parts(_decode_any(raw))[1:]
-        return [draft.quote(context.provider, part.model or model, at) for part in parts]
+        return [draft.quote(provider, part.model or model, at) for part in parts]
 
     def _flush(self, draft: Draft) -> None:
         """Write down the response that is being gathered over equal lines."""
@@ -218,6 +248,7 @@ class Reader:
                     Call(c=c, o=offset, at=at, id=block.id, tool=block.name, response=response,
                          agent_type=agent_type)  # fmt: skip
                 )
+                self._open_calls = [*self._open_calls, block.id][-_OPEN_CALLS:]
 
     def _progress(self, line: _Line, offset: int, draft: Draft) -> int:
         """Observe a sub-agent's response that stands inside a progress line of its parent."""
@@ -233,17 +264,18 @@ class Reader:
         nested.timestamp = nested.timestamp or line.timestamp
         nested.cwd, nested.gitBranch = nested.cwd or line.cwd, nested.gitBranch or line.gitBranch
         nested.version = nested.version or line.version
+        self._at = instant(nested.timestamp) or self._last_at
         return self._assistant(nested, nested.message, offset, draft, nested=True)
 
     def _user(self, line: _Line, offset: int, draft: Draft) -> int:
         """Observe a prompt, or the result that names a sub-agent; its roll-up of tokens is never added."""
         content = line.message.content if line.message else None
-        at = instant(line.timestamp) or self._last_at
+        at = self._at
         if _given(line.toolUseResult) or _is_result(content):
             return self._result(line, content, offset, at, draft)
         if line.interruptedMessageId:
             self._flush(draft)
-            c = draft.context(self._context(line, "", False))
+            c = self._context(line, draft, "anthropic", False)
             draft.observations.append(Cut(c=c, o=offset, at=at, id=line.interruptedMessageId, by="cancelled"))
             return 0
         if content is None or line.isMeta or line.isCompactSummary or not line.uuid:
@@ -251,7 +283,7 @@ class Reader:
         if _text(content).startswith(_NO_PROMPT):
             return 0
         self._flush(draft)
-        c = draft.context(self._context(line, "", False))
+        c = self._context(line, draft, "anthropic", False)
         draft.observations.append(Prompt(c=c, o=offset, at=at, id=line.uuid))
         return 0
 
@@ -261,7 +293,8 @@ class Reader:
         status = _field(line.toolUseResult, "status")
         if agent and call and status != "async_launched":
             self._flush(draft)
-            c = draft.context(self._context(line, "", False))
+            c = self._context(line, draft, "anthropic", False)
+            self._open_calls = [open_call for open_call in self._open_calls if open_call != call]
             draft.observations.append(Returned(c=c, o=offset, at=at, id=call, agent=agent, status=status))
         if b'"usage"' in bytes(line.toolUseResult):
             draft.rollup += 1
@@ -278,18 +311,26 @@ class Reader:
             draft.observations.append(Delegated(c=c, o=0, at=self._last_at, id=call, agent=self._agent))
         self._meta = {}
 
-    def _context(self, line: _Line, model: str, nested: bool) -> Context:
-        folder = line.cwd or ""
-        return Context(
-            session=line.sessionId or self._session,
-            agent=line.agentId or self._agent,
-            agent_type=line.attributionAgent or "" if (line.agentId or self._agent) else "",
-            sidechain=bool(line.isSidechain) or bool(self._agent) or nested,
-            project=self.projects.root(folder),
-            branch=line.gitBranch or "",
-            provider="anthropic" if model.startswith("claude") or not model else "",
-            client_version=line.version or "",
-        )
+    def _context(self, line: _Line, draft: Draft, provider: str, nested: bool) -> int:
+        """Return the index of the line's context in the event."""
+        key = (line.sessionId, line.agentId, line.attributionAgent, line.isSidechain, line.cwd, line.gitBranch,
+               line.version, provider, nested)  # fmt: skip
+        index = draft.context_keys.get(key)
+        if index is None:
+            agent = line.agentId or self._agent
+            index = draft.context_keys[key] = draft.context(
+                Context(
+                    session=line.sessionId or self._session,
+                    agent=agent,
+                    agent_type=line.attributionAgent or "" if agent else "",
+                    sidechain=bool(line.isSidechain) or bool(self._agent) or nested,
+                    project=self.projects.root(line.cwd or ""),
+                    branch=line.gitBranch or "",
+                    provider=provider,
+                    client_version=line.version or "",
+                )
+            )
+        return index
 
 
 def _from_path(path: Path) -> tuple[str, str]:
@@ -315,19 +356,18 @@ def _meta(path: Path) -> dict[str, Any]:
 
 
 def _given(raw: msgspec.Raw) -> bool:
-    return bytes(raw) != b"null"
+    return raw is not _NULL and bytes(raw) != b"null"
 
 
-def _compact(raw: msgspec.Raw) -> bytes:
+def _compact(found: bytes) -> bytes:
     """Return a usage object without the spaces that JSON allows; equal objects mostly become equal bytes."""
-    found = bytes(raw)
     if b" " not in found and b"\n" not in found and b"\t" not in found:
         return found
     return msgspec.json.encode(_decode_any(found))
 
 
 def _is_number(raw: msgspec.Raw) -> bool:
-    return bytes(raw)[:1].isdigit()
+    return raw is not _NULL and bytes(raw)[:1].isdigit()
 
 
 def _status(raw: msgspec.Raw) -> int:

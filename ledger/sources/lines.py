@@ -149,7 +149,7 @@ def hits(content: bytes, needles: tuple[bytes, ...]) -> Iterator[tuple[int, int,
     """
     find, position, size = content.find, 0, len(content)
     following = [find(needle) for needle in needles]
-    escape = _escaped_letter(content, 0)
+    escape = escaped_letter(content, 0, size)
     everything = (1 << len(needles)) - 1
     while True:
         first = size
@@ -173,12 +173,13 @@ def hits(content: bytes, needles: tuple[bytes, ...]) -> Iterator[tuple[int, int,
             if 0 <= place < position:
                 following[number] = find(needles[number], position)
         if 0 <= escape < position:
-            escape = _escaped_letter(content, position)
+            escape = escaped_letter(content, position, size)
 
 
-def _escaped_letter(content: bytes, position: int) -> int:
+def escaped_letter(content: bytes, position: int, end: int) -> int:
+    """Return where the next escaped ASCII letter stands, behind which a key may hide; -1 where none does."""
     while True:
-        position = content.find(b"\\u00", position)
+        position = content.find(b"\\u00", position, end)
         if position < 0 or content[position + 4 : position + 5] in (b"6", b"7"):
             return position
         position += 4

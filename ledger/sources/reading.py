@@ -35,6 +35,8 @@ class Draft:
         self.no_usage = self.malformed = self.rollup = self.repeated = 0
         self._find_quote = find_quote
         self._contexts: dict[Context, int] = {}
+        self.context_keys: dict[tuple[object, ...], int] = {}
+        """A reader's own key of a context -> its index, which spares making the context for each line."""
         self._quotes: dict[str, int] = {}
 
     def context(self, context: Context) -> int:
