@@ -149,7 +149,7 @@ class QuoteBook:
         }
 
     def _unpriced(self, key: int) -> set[str]:
-        """Return the spans that a quote prices and that have no cost yet, by an index that holds only those."""
+        """Return the spans that a quote prices and that have no cost yet; an index holds only those."""
         return {
             span_id
             for one in self._replaced_by(key)

@@ -18,8 +18,11 @@ class QuoteSuperseded(msgspec.Struct, frozen=True, omit_defaults=True):
     """A quote was wrong or incomplete: what it priced is priced by another, the old figure stays visible."""
 
     old: str
+    """The name of the quote that is not used any more."""
     new: str
+    """The name of the quote in its place."""
     reason: str
+    """A code, not a text."""
 
 
 class SpanPriced(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -28,4 +31,6 @@ class SpanPriced(msgspec.Struct, frozen=True, omit_defaults=True):
     spans: list[str]
     """Span ids."""
     quote: str
+    """The name of the quote that prices them."""
     reason: str
+    """A code, not a text."""

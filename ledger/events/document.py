@@ -37,10 +37,10 @@ How to read the tables:
 - *JSON* is kept as it stood in what was read, character escapes apart.
 - `sha256` names are lower-case hexadecimal.
 
-How events change: a new field has a default that means "not said", and a reader ignores the fields it does not
-know. Anything else (a field that is removed, renamed or means something new, another default, a new kind of
-part) is the next schema number, with a function that lifts the data of the one before. Every (type, schema)
-is read for ever, and has a frozen sample in `tests/events/samples.jsonl`.
+How events change: a new field has a default that means "not said", and a reader ignores the fields it does
+not know. Anything else (a field that is removed, renamed or means something new, another default, a new kind
+of part) is the next schema number, with a function that lifts the data of the one before. Every (type,
+schema) is read for ever, and has frozen samples in `tests/events/samples.jsonl`.
 """
 
 
@@ -57,13 +57,15 @@ class Field(NamedTuple):
 
 def document() -> str:
     """Return the content of docs/events.md."""
-    parts = [_HEAD, _section("The envelope", Event)]
-    for entry in ENTRIES:
-        parts.append(_section(f"`{entry.type}`", entry.struct, _about(entry)))
-    parts.append("## Parts\n\nObjects inside the data of the events above.\n")
-    for part in parts_of(entry.struct for entry in ENTRIES):
-        parts.append(_section(part.__name__, part, _tag(part), level=3))
-    return "\n".join(parts)
+    parts = parts_of(entry.struct for entry in ENTRIES)
+    sections = [
+        _HEAD,
+        _section("The envelope", Event),
+        *(_section(f"`{entry.type}`", entry.struct, _about(entry)) for entry in ENTRIES),
+        "## Parts\n\nObjects inside the data of the events above.\n",
+        *(_section(part.__name__, part, _tag(part), level=3) for part in parts),
+    ]
+    return "\n".join(sections)
 
 
 def parts_of(structs: Iterable[type[msgspec.Struct]]) -> list[type[msgspec.Struct]]:

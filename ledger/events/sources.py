@@ -15,18 +15,23 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True, array_like=False)
     agent_type: str = ""
     """The sub-agent's name where the file says it."""
     sidechain: bool = False
+    """The client says that the line is not of the main conversation."""
     project: str = ""
     """Repository root where it was found, else the working folder."""
     branch: str = ""
+    """The branch in git, where the client says."""
     provider: str = ""
+    """Whose endpoint answered, where the client says or it follows from the client."""
     client_version: str = ""
 
 
 class Observation(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="k"):
-    """One thing seen at one place of a file. `c` is the index of its context, `o` its byte offset."""
+    """One thing seen at one place of a file."""
 
     c: int
+    """Index into the event's `contexts`."""
     o: int
+    """Where its line begins in the file, bytes."""
     at: int
     """When it happened by the client's clock (`occurred_at`), microseconds UTC."""
 
@@ -65,19 +70,26 @@ class Cumulative(Observation, frozen=True, omit_defaults=True, tag="cumulative",
     chain: str
     """Digest of all totals of the file up to and with this one: equal prefixes have equal chains."""
     model: str = ""
+    """The model in force at this place of the file."""
     total: msgspec.Raw = msgspec.Raw(b"null")
+    """The running total as it stood in the file."""
     before: msgspec.Raw = msgspec.Raw(b"null")
+    """The running total before it, null for the first of a file."""
     last: msgspec.Raw = msgspec.Raw(b"null")
+    """What the client says of the last request alone, as it stood beside the running total."""
     carried: bool = False
     """The first total of a file that says it was forked: it may hold what another session spent."""
     quote: int = -1
+    """Index into the event's `quotes`, -1 where no price was known."""
     lines: int = 1
+    """How many lines in a row said exactly this."""
 
 
 class Failure(Observation, frozen=True, omit_defaults=True, tag="failure", kw_only=True):
     """A request that the client says failed; its text is a blob."""
 
     id: str
+    """The line's own id, or what stands in for it."""
     status: int = 0
     """The HTTP status, 0 where the client does not say."""
     attempt: int = 0
@@ -85,6 +97,7 @@ class Failure(Observation, frozen=True, omit_defaults=True, tag="failure", kw_on
     error: str = ""
     """sha256 of the text's blob, hex."""
     lines: int = 1
+    """How many lines in a row said exactly this."""
 
 
 class Cut(Observation, frozen=True, omit_defaults=True, tag="cut", kw_only=True):
@@ -100,24 +113,31 @@ class Prompt(Observation, frozen=True, omit_defaults=True, tag="prompt", kw_only
     """A user's prompt (or the task given to a sub-agent): a turn begins."""
 
     id: str
+    """The line's own id, or session@offset."""
 
 
 class Call(Observation, frozen=True, omit_defaults=True, tag="call", kw_only=True):
     """A tool call that starts a sub-agent."""
 
     id: str
+    """The call's id."""
     tool: str
+    """The tool's name."""
     response: str = ""
     """The id of the response that made the call."""
     agent_type: str = ""
+    """Which kind of sub-agent the call asks for."""
 
 
 class Returned(Observation, frozen=True, omit_defaults=True, tag="returned", kw_only=True):
     """The result of such a call, naming the sub-agent."""
 
     id: str
+    """The call's id."""
     agent: str = ""
+    """The sub-agent's id."""
     status: str = ""
+    """How it ended, in the client's word."""
 
 
 class Delegated(Observation, frozen=True, omit_defaults=True, tag="delegated", kw_only=True):
@@ -126,13 +146,16 @@ class Delegated(Observation, frozen=True, omit_defaults=True, tag="delegated", k
     id: str
     """The call's id."""
     agent: str
+    """The sub-agent's id."""
 
 
 class Run(Observation, frozen=True, omit_defaults=True, tag="run", kw_only=True):
     """What a file says of its session: where it was forked from, and whose sub-agent it is."""
 
     forked_from: str = ""
+    """The session whose history this one begins with."""
     parent: str = ""
+    """The session whose sub-agent this one is."""
     name: str = ""
     """What the client calls the sub-agent."""
     billing: str = ""
@@ -146,7 +169,9 @@ class Skipped(msgspec.Struct, frozen=True, omit_defaults=True):
     """Lines of the stretch that were read and hold nothing to observe, by reason."""
 
     no_usage: int = 0
+    """Lines about something else."""
     malformed: int = 0
+    """Lines that could not be read."""
     rollup: int = 0
     """Lines that repeat a sub-agent's total, which is never added."""
     repeated: int = 0
@@ -157,12 +182,15 @@ class SourceOpened(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="_
     """An importer met a file for the first time."""
 
     client: str
+    """The program that wrote the file."""
     path: str
     """Absolute path on the importing host."""
     root: str
     """The folder in which it was found."""
     device: int = 0
+    """The number of the file system it lay on, 0 where that is not known."""
     inode: int = 0
+    """The file's number on that file system, 0 where that is not known."""
 
 
 class SourceTruncated(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -178,20 +206,28 @@ class LinesObserved(msgspec.Struct, frozen=True, omit_defaults=True):
     """A stretch of a file was read, with everything worth knowing in it."""
 
     begin: int
+    """Where the stretch begins, bytes: the end of the stretch before, or 0."""
     end: int
-    """Byte offsets: the stretch is [begin, end), whole lines."""
+    """Where it ends, bytes: the stretch is [begin, end), whole lines."""
     lines: int
+    """How many lines the stretch has."""
     tail: str
     """sha256 (hex, first 16 digits) of up to 256 bytes before `end`: the evidence that the file only grew."""
     contexts: list[Context] = []
+    """What the observations have in common, by index."""
     quotes: list[str] = []
     """sha256 names of the quotes in force, by index."""
     observations: list[AnyObservation] = []
+    """What was seen, in the order of the file."""
     skipped: Skipped = Skipped()
+    """How many lines held nothing to observe."""
     mtime_ns: int = 0
+    """When the file was changed last, nanoseconds UTC. If this, size, device and inode are equal, nothing is new."""
     size: int = 0
+    """How large the file was when the stretch was read, bytes."""
     device: int = 0
+    """The number of the file system it lay on."""
     inode: int = 0
-    """The file as it stood after the read: equal values next time mean nothing is new."""
+    """The file's number on that file system."""
     carry: dict[str, msgspec.Raw] = {}
     """What the reader must remember to go on at `end` (running total, model in force)."""

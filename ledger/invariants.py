@@ -1,0 +1,332 @@
+"""What must hold of every log and its accounts: one list of checks, each a function that returns findings.
+
+`ledger verify` runs them, and so does every test that writes a log. A check reads and never writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from ledger.accounts.amounts import (
+    AMOUNTS,
+    DAY_US,
+    DIMENSIONS,
+    GRAIN_DAY,
+    GRAIN_QUARTER,
+    GRAIN_SESSION,
+    QUARTER_HOUR_US,
+    STATUSES,
+    TOKEN_CLASSES,
+)
+from ledger.accounts.catchup import View, fold_temporary, snapshot
+from ledger.accounts.store import Store
+from ledger.errors import LogTooNew
+from ledger.events import sources
+from ledger.events.registry import decode
+from ledger.log.hashing import broken_links
+from ledger.log.log import Log
+
+FOUND_MAX = 20
+"""How many findings a check names; all are counted."""
+
+
+class Finding(NamedTuple):
+    """Something that does not hold, and where."""
+
+    what: str
+    expected: str = ""
+    found: str = ""
+    session: str = ""
+    span: str = ""
+    event: int | None = None
+    """Position of the event."""
+
+
+class Check(msgspec.Struct):
+    """The outcome of one check."""
+
+    name: str
+    ok: bool
+    detail: str
+    found: list[dict[str, object]]
+
+
+class Scene(NamedTuple):
+    """What a check may look at: the log and one snapshot of its accounts."""
+
+    log: Log
+    view: View
+
+    def rows(self, sql: str, *parameters: object) -> Iterator[tuple[object, ...]]:
+        """Yield the rows of a query in which `gen_` names the live tables."""
+        yield from self.view.store.connection.execute(self.view.store.named(sql), parameters)
+
+
+# the log
+
+
+def chains(scene: Scene) -> Iterable[Finding]:
+    """Versions are 1, 2, 3 ... in every stream, each event names the hash before it, and its own hash fits."""
+    for event, wrong in broken_links(scene.log.all_events(), {}):
+        yield Finding(f"{event.stream_id} version {event.version}: {wrong}", event=event.position)
+
+
+def catalogue(scene: Scene) -> Iterable[Finding]:
+    """Every event is of a type and schema that the catalogue knows, and fits it."""
+    for event in scene.log.all_events():
+        try:
+            decode(event.type, event.schema, event.data)
+        except (LogTooNew, msgspec.MsgspecError) as error:
+            yield Finding(f"{event.type}: {error}", event=event.position)
+
+
+def blobs(scene: Scene) -> Iterable[Finding]:
+    """Every blob is what its name says, and none that an event links is missing."""
+    import hashlib
+
+    sql = (
+        "SELECT l.sha256, min(e.position), b.sha256 IS NULL FROM event_blobs l JOIN events e USING (event_id) "
+        "LEFT JOIN blobs b ON b.sha256 = l.sha256 GROUP BY l.sha256"
+    )
+    for digest, position, missing in scene.rows(sql):
+        content = None if missing else scene.log.blob(digest)  # type: ignore[arg-type]
+        if content is None or hashlib.sha256(content).digest() != digest:
+            state = "missing" if content is None else "changed"
+            yield Finding(f"blob {digest.hex()} is {state}", event=position)  # type: ignore[attr-defined, arg-type]
+
+
+def stretches(scene: Scene) -> Iterable[Finding]:
+    """What was read of a file is read without a gap, and the accounts know how far."""
+    ends: dict[str, int] = {}
+    for event in scene.log.all_events():
+        if not event.stream_id.startswith("source:"):
+            continue
+        body = decode(event.type, event.schema, event.data)
+        if isinstance(body, sources.LinesObserved):
+            expected = ends.get(event.stream_id, 0)
+            if body.begin != expected:
+                yield Finding("a stretch does not begin where the last one ended", str(expected), str(body.begin),
+                              event=event.position)  # fmt: skip
+            ends[event.stream_id] = body.end
+        elif isinstance(body, sources.SourceTruncated):
+            ends[event.stream_id] = 0
+    for stream_id, end in scene.rows('SELECT stream_id, "end" FROM gen_sources'):
+        if ends.get(str(stream_id), 0) != end:
+            yield Finding(f"{stream_id}: the accounts are elsewhere", str(ends.get(str(stream_id), 0)), str(end))
+
+
+# the accounts
+
+_MODEL = "d.kind = 'model'"
+_SUMS: dict[str, str] = {
+    "spans": "count(*)",
+    "requests": f"sum({_MODEL})",
+    **{name: f"sum({_MODEL} AND d.status = '{name}')" for name in STATUSES},
+    "retries": f"sum({_MODEL} AND s.attempt_kind = 'retry')",
+    "fallbacks": f"sum({_MODEL} AND s.attempt_kind = 'fallback')",
+    "beside": f"sum({_MODEL} AND s.part <> '')",
+    **{name: f"sum(CASE WHEN {_MODEL} THEN coalesce(s.{name}, 0) ELSE 0 END)" for name in TOKEN_CLASSES},
+    **{f"{name}_unknown": f"sum({_MODEL} AND s.{name} IS NULL)" for name in TOKEN_CLASSES},
+    "unknown_usage_spans": f"sum({_MODEL} AND coalesce(s.input_uncached, s.cache_read, s.output) IS NULL)",
+    "lower_bound_spans": f"sum({_MODEL} AND s.lower_bound)",
+    "upper_bound_spans": f"sum({_MODEL} AND s.upper_bound)",
+    "unpriced_spans": f"sum({_MODEL} AND s.cost_nanousd IS NULL)",
+    "priced_spans": f"sum({_MODEL} AND s.cost_nanousd IS NOT NULL)",
+    "cost_nanousd": f"sum(CASE WHEN {_MODEL} THEN coalesce(s.cost_nanousd, 0) ELSE 0 END)",
+    "reported_cost_spans": f"sum({_MODEL} AND s.reported_cost_nanousd IS NOT NULL)",
+    "reported_cost_nanousd": f"sum(CASE WHEN {_MODEL} THEN coalesce(s.reported_cost_nanousd, 0) ELSE 0 END)",
+    "ran_known_spans": "count(s.ran_us)",
+    "ran_us": "coalesce(sum(s.ran_us), 0)",
+    "waited_known_spans": "count(s.waited_us)",
+    "waited_us": "coalesce(sum(s.waited_us), 0)",
+    **{
+        name: f"sum(CASE WHEN {_MODEL} THEN s.{name} ELSE 0 END)"
+        for name in ("lines", "copied_lines", "replayed_lines")
+    },
+}
+"""Each figure of totals in SQL over spans: written apart from the fold's own sum, so that one checks the other."""
+
+_BUCKETS = {
+    GRAIN_QUARTER: ("quarter-hour", f"s.occurred_at - s.occurred_at % {QUARTER_HOUR_US}"),
+    GRAIN_DAY: ("day", f"s.occurred_at - s.occurred_at % {DAY_US}"),
+    GRAIN_SESSION: ("session", "s.session_key"),
+}
+
+
+def totals(scene: Scene) -> Iterable[Finding]:
+    """The sum of spans is the total, in every cell of all three grains, and so are first and last instant."""
+    for grain, (name, bucket) in _BUCKETS.items():
+        sums = ", ".join(_SUMS[amount] for amount in AMOUNTS)
+        spans = (
+            f"SELECT {bucket} AS bucket, s.dimension_id, {sums}, min(s.occurred_at), max(s.occurred_at) "
+            "FROM gen_spans s JOIN gen_dimensions d ON d.dimension_id = s.dimension_id GROUP BY 1, 2"
+        )
+        kept = f"SELECT bucket, dimension_id, {', '.join(AMOUNTS)}, first_at, last_at FROM gen_totals WHERE grain = {grain}"
+        for sides, first, second in (("spans, not totals", spans, kept), ("totals, not spans", kept, spans)):
+            for row in scene.rows(f"SELECT * FROM ({first}) EXCEPT SELECT * FROM ({second})"):
+                yield Finding(f"{name} {row[0]}, dimension {row[1]}: in {sides}", found=_shown(row))
+
+
+def _shown(row: tuple[object, ...]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in zip(AMOUNTS, row[2:], strict=False) if value)
+
+
+def tree(scene: Scene) -> Iterable[Finding]:
+    """Every span has one place in the tree: a session, a turn of its own agent, a parent in the same session.
+
+    With that, own + children = total at every node, since each span is counted at exactly one.
+    """
+    sql = (
+        "SELECT s.span_id, n.session_id, n.session_key IS NULL, t.turn_key IS NULL, "
+        "t.turn_key IS NOT NULL AND (t.session_key <> s.session_key OR t.agent_id <> s.agent_id), "
+        "s.parent IS NOT NULL AND p.span_id IS NULL, d.dimension_id IS NULL "
+        "FROM gen_spans s LEFT JOIN gen_sessions n ON n.session_key = s.session_key "
+        "LEFT JOIN gen_turns t ON t.turn_key = s.turn_key "
+        "LEFT JOIN gen_spans p ON p.span_id = s.parent AND p.session_key = s.session_key "
+        "LEFT JOIN gen_dimensions d ON d.dimension_id = s.dimension_id "
+        "WHERE n.session_key IS NULL OR t.turn_key IS NULL OR t.session_key <> s.session_key "
+        "OR t.agent_id <> s.agent_id OR (s.parent IS NOT NULL AND p.span_id IS NULL) OR d.dimension_id IS NULL"
+    )
+    wrong = ("has no session", "has no turn", "is in a turn of another session or agent", "has no parent",
+             "has no dimensions")  # fmt: skip
+    for span_id, session, *states in scene.rows(sql):
+        for state, what in zip(states, wrong, strict=True):
+            if state:
+                yield Finding(f"a span {what}", session=str(session or ""), span=str(span_id))
+
+
+def node_sums(scene: Scene) -> Iterable[Finding]:
+    """Own + children = total: what the turns of a session hold, its sub-agents' included, is the session's total."""
+    amounts = ("requests", *TOKEN_CLASSES, "cost_nanousd", "ran_us")
+    nodes = ", ".join(f"{_SUMS[name]} AS {name}" for name in amounts)
+    summed = ", ".join(f"sum(n.{name})" for name in amounts)
+    kept = ", ".join(f"sum(t.{name})" for name in amounts)
+    sql = (
+        f"SELECT key, {summed} FROM (SELECT t.session_key AS key, {nodes} FROM gen_spans s "
+        "JOIN gen_turns t ON t.turn_key = s.turn_key "
+        "JOIN gen_dimensions d ON d.dimension_id = s.dimension_id GROUP BY t.turn_key) n GROUP BY key "
+        f"EXCEPT SELECT t.bucket, {kept} FROM gen_totals t WHERE t.grain = {GRAIN_SESSION} GROUP BY t.bucket"
+    )
+    for key, *found in scene.rows(sql):
+        session = next(iter(scene.rows("SELECT session_id FROM gen_sessions WHERE session_key = ?", key)), ("",))
+        yield Finding("the turns of a session do not add up to it", found=str(found), session=str(session[0]))
+
+
+def statuses(scene: Scene) -> Iterable[Finding]:
+    """requests = succeeded + failed + cut + cancelled + lost + open, in every cell."""
+    ended = " + ".join(STATUSES)
+    for grain, bucket, requests, total in scene.rows(
+        f"SELECT grain, bucket, requests, {ended} FROM gen_totals WHERE requests <> {ended}"
+    ):
+        yield Finding(f"grain {grain}, bucket {bucket}", expected=str(requests), found=str(total))
+
+
+def dimensions(scene: Scene) -> Iterable[Finding]:
+    """Every key of an interned row is the key of its contents."""
+    from ledger.accounts.rows import Dimensions
+    from ledger.accounts.store import dimension_key, quote_key, session_key
+
+    for key, *values in scene.rows(f"SELECT dimension_id, {', '.join(DIMENSIONS)} FROM gen_dimensions"):
+        if dimension_key(Dimensions(*values)) != key:  # type: ignore[arg-type]
+            yield Finding(f"dimension {key} is not {values}")
+    for key, client, session in scene.rows("SELECT session_key, client, session_id FROM gen_sessions"):
+        if session_key(str(client), str(session)) != key:
+            yield Finding(f"session key {key}", session=str(session))
+    for key, sha256 in scene.rows("SELECT quote_key, sha256 FROM gen_quotes"):
+        if quote_key(str(sha256)) != key:
+            yield Finding(f"quote key {key} is not that of {sha256}")
+
+
+def quotes(scene: Scene) -> Iterable[Finding]:
+    """Every price that a span names is in the log, under the digest of what determines it."""
+    from ledger.prices.quote import Quote
+
+    for sha256, raw in scene.rows("SELECT sha256, quote FROM gen_quotes WHERE quote IS NOT NULL"):
+        if Quote.from_json(str(raw)).name != sha256:
+            yield Finding(f"quote {sha256} is another one")
+    sql = (
+        "SELECT s.span_id, s.named_quote FROM gen_spans s LEFT JOIN gen_quotes q ON q.quote_key = s.named_quote "
+        "WHERE s.named_quote <> 0 AND (q.quote_key IS NULL OR q.quote IS NULL)"
+    )
+    for span_id, key in scene.rows(sql):
+        yield Finding(f"a span names a quote that is not in the log ({key})", span=str(span_id))
+
+
+def reported_totals(scene: Scene) -> Iterable[Finding]:
+    """Where a provider gives its own sum and every bucket is known, the buckets add up to it."""
+    buckets = " + ".join(f"coalesce({name}, 0)" for name in TOKEN_CLASSES[:5])
+    sql = (
+        f"SELECT span_id, reported_total, {buckets} FROM gen_spans WHERE reported_total IS NOT NULL "
+        f"AND input_uncached IS NOT NULL AND output IS NOT NULL AND reported_total <> {buckets}"
+    )
+    for span_id, reported, found in scene.rows(sql):
+        yield Finding("buckets and the provider's total differ", str(reported), str(found), span=str(span_id))
+
+
+def rebuilt(scene: Scene) -> Iterable[Finding]:
+    """Folding the whole log again gives the same rows."""
+    store = Store(scene.log.connection, 1 << 40, temporary=True)
+    store.drop()
+    store.create()
+    try:
+        fold_temporary(scene.log, store, 0, scene.view.position)
+        live = scene.view.store
+        for table in ("spans", "totals", "sessions", "turns", "jobs", "agents", "sightings", "quotes", "span_quotes",
+                      "sources", "dimensions"):  # fmt: skip
+            mine, theirs = f"{live.prefix}{table}", f"{store.prefix}{table}"
+            for side, first, second in (("live", mine, theirs), ("rebuilt", theirs, mine)):
+                sql = f"SELECT * FROM {first} EXCEPT SELECT * FROM {second}"
+                for row in live.connection.execute(sql):
+                    yield Finding(f"{table}: only {side}", found=str(row[:6]))
+    finally:
+        store.drop()
+
+
+Checker = Callable[[Scene], Iterable[Finding]]
+
+CHECKS: tuple[tuple[str, Checker], ...] = (
+    ("chains", chains),
+    ("catalogue", catalogue),
+    ("blobs", blobs),
+    ("stretches", stretches),
+    ("totals", totals),
+    ("tree", tree),
+    ("node sums", node_sums),
+    ("statuses", statuses),
+    ("keys", dimensions),
+    ("quotes", quotes),
+    ("reported totals", reported_totals),
+)
+FULL_CHECKS: tuple[tuple[str, Checker], ...] = (("live = rebuilt", rebuilt),)
+FLAGGED = frozenset(("reported totals",))
+"""Checks whose findings are the provider's own contradiction: shown, and no failure of the log."""
+
+
+def check(log: Log, *, full: bool = False, progress: Callable[[int, int], None] | None = None) -> list[Check]:
+    """Run every check in one snapshot of the accounts; `full` adds folding everything again."""
+    wanted = CHECKS + (FULL_CHECKS if full else ())
+    outcomes = []
+    with snapshot(log) as view:
+        scene = Scene(log, view)
+        for number, (name, checker) in enumerate(wanted):
+            if progress:
+                progress(number, len(wanted))
+            outcomes.append(_outcome(name, checker, scene))
+    return outcomes
+
+
+def _outcome(name: str, checker: Checker, scene: Scene) -> Check:
+    named: list[dict[str, object]] = []
+    count = 0
+    for finding in checker(scene):
+        count += 1
+        if len(named) < FOUND_MAX:
+            named.append({key: value for key, value in finding._asdict().items() if value not in ("", None)})
+    promise = (checker.__doc__ or "").strip().splitlines()[0]
+    if not count:
+        return Check(name, True, promise, named)
+    word = "flagged" if name in FLAGGED else "found"
+    return Check(name, name in FLAGGED, f"{count:,} {word}: {promise}", named)
