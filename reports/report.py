@@ -21,7 +21,7 @@ def report(view: View, question: Question, format_: str) -> None:
     elif format_ == "csv":
         put_csv(*_csv(question, answer))
     else:
-        put(_table(view, question, answer))
+        put(_table(question, answer))
 
 
 def as_json(view: View, question: Question, answer: Answer) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def _csv(question: Question, answer: Answer) -> tuple[list[str], list[list[Any]]
     return header, rows
 
 
-def _table(view: View, question: Question, answer: Answer) -> str:
+def _table(question: Question, answer: Answer) -> str:
     if not answer.rows:
         return "nothing matches: `ledger report` without filters shows all there is; `ledger import` reads more"
     decimals = decimals_for([figures["cost_nanousd"] for _, figures in answer.rows])
@@ -50,6 +50,7 @@ def _table(view: View, question: Question, answer: Answer) -> str:
     columns += [
         Column("requests", right=True, rank=1),
         Column("failed", right=True, rank=6),
+        Column("cut", right=True, rank=6),
         Column("retries", right=True, rank=7),
         Column("uncached", right=True, rank=4),
         Column("cache read", right=True, rank=4),
@@ -66,17 +67,17 @@ def _table(view: View, question: Question, answer: Answer) -> str:
     drop = [place for place, column in enumerate(columns) if column.title in _empty(answer.total)]
     keep = [place for place in range(len(columns)) if place not in drop]
     text = table([columns[p] for p in keep], [[row[p] for p in keep] for row in rows], [total[p] for p in keep])
-    return "\n".join([text, *_notes(view, answer.total)])
+    return "\n".join([text, *_notes(answer.total)])
 
 
 def _cells(figures: Figures, decimals: int, question: Question) -> list[str]:
     counted = figures.count_text
     last = "" if figures.last_at is None else f"{question.zone.moment(figures.last_at):%Y-%m-%d %H:%M}"
-    ended_badly = sum(figures[name] for name in ("failed", "cut", "cancelled", "lost"))
     reported = f"{figures['reported_cost_nanousd'] / 1e9:,.{decimals}f}" if figures["reported_cost_spans"] else "-"
     return [
         f"{figures['requests']:,}",
-        f"{ended_badly:,}",
+        f"{figures['failed']:,}",
+        f"{_broken_off(figures):,}",
         f"{figures['retries']:,}",
         counted(figures["input_uncached"]),
         counted(figures["cache_read"]),
@@ -90,6 +91,10 @@ def _cells(figures: Figures, decimals: int, question: Question) -> list[str]:
     ]
 
 
+def _broken_off(figures: Figures) -> int:
+    return figures["cut"] + figures["cancelled"] + figures["lost"]
+
+
 def _reasoning(figures: Figures) -> str:
     unknown = figures["reasoning_unknown"]
     if unknown and unknown >= figures["requests"]:
@@ -100,8 +105,10 @@ def _reasoning(figures: Figures) -> str:
 def _empty(total: Figures) -> set[str]:
     """Return the columns that would say nothing in any row."""
     empty = set()
-    if not any(total[name] for name in ("failed", "cut", "cancelled", "lost")):
+    if not total["failed"]:
         empty.add("failed")
+    if not _broken_off(total):
+        empty.add("cut")
     if not total["retries"]:
         empty.add("retries")
     if total["reasoning_unknown"] >= total["requests"]:
@@ -111,15 +118,20 @@ def _empty(total: Figures) -> set[str]:
     return empty
 
 
-def _notes(view: View, total: Figures) -> list[str]:
+_REASONS = {
+    "unpriced_spans": "without a known cost: failed, or no price for the model or tier (`ledger prices set`)",
+    "lower_bound_spans": "counted as a lower bound (>=): broken off, or with cache classes that are not told",
+    "upper_bound_spans": "counted as an upper bound (<=): the cached part of the input is unknown",
+}
+
+
+def _notes(total: Figures) -> list[str]:
     """Return a line for each reason why a figure is not exact."""
     notes = []
-    if total["unpriced_spans"]:
-        notes.append(f"{total['unpriced_spans']:,} requests have no known cost (failed, or a model or tier without a price)")
-    if total["lower_bound_spans"]:
-        notes.append(f"{total['lower_bound_spans']:,} requests are lower bounds (>=): cut off, or cache writes of unknown duration")
-    if total["upper_bound_spans"]:
-        notes.append(f"{total['upper_bound_spans']:,} requests are upper bounds (<=): the cached part of their input is unknown")
+    for name, what in _REASONS.items():
+        count = total[name]
+        if count:
+            notes.append(f"{count:,} request{'s' if count > 1 else ''} {what}")
     return notes
 
 

@@ -72,6 +72,9 @@ WHEN EXISTS (SELECT 1 FROM events WHERE position = NEW.position)
 BEGIN SELECT RAISE(ABORT, 'events are immutable'); END""",
     """CREATE TRIGGER blobs_refuse_update BEFORE UPDATE ON blobs
 BEGIN SELECT RAISE(ABORT, 'blobs are immutable'); END""",
+    """CREATE TRIGGER blobs_refuse_replace BEFORE INSERT ON blobs
+WHEN EXISTS (SELECT 1 FROM blobs WHERE sha256 = NEW.sha256)
+BEGIN SELECT RAISE(ABORT, 'blobs are immutable'); END""",
 )
 META = (("format", "1"), ("min_writer", "0.1.0"), ("hash_recipe", "1"))
 

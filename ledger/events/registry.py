@@ -10,13 +10,15 @@ import msgspec
 from ledger.errors import InvalidEvent, LogTooNew
 from ledger.events import book, sources
 
+Struct = type[msgspec.Struct]
+
 
 class Entry(NamedTuple):
     """One type of the catalogue, at the schema this program writes."""
 
     type: str
     schema: int
-    struct: type[msgspec.Struct]
+    struct: Struct
     stream: str
     """The kind of stream it belongs to."""
 
@@ -87,4 +89,4 @@ def decode(type_: str, schema: int, data: str) -> Any:
     while schema < entry.schema:
         fields = UPCASTERS[type_, schema](fields)
         schema += 1
-    return msgspec.convert(fields, entry.struct)
+    return _decoders[type_].decode(_encoder.encode(fields))  # by way of JSON, since some fields are kept raw

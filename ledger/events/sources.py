@@ -23,6 +23,7 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True, array_like=False)
     provider: str = ""
     """Whose endpoint answered, where the client says or it follows from the client."""
     client_version: str = ""
+    """The version of the client, where it says."""
 
 
 class Observation(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="k"):
@@ -44,6 +45,7 @@ class Response(Observation, frozen=True, omit_defaults=True, tag="response", kw_
     request: str = ""
     """The provider's request id."""
     model: str = ""
+    """The model that answered, as the file names it."""
     usage: msgspec.Raw = msgspec.Raw(b"null")
     """The usage object as it stood in the file."""
     quote: int = -1
@@ -222,7 +224,10 @@ class LinesObserved(msgspec.Struct, frozen=True, omit_defaults=True):
     skipped: Skipped = Skipped()
     """How many lines held nothing to observe."""
     mtime_ns: int = 0
-    """When the file was changed last, nanoseconds UTC. If this, size, device and inode are equal, nothing is new."""
+    """When the file was changed last, nanoseconds UTC.
+
+    If this, size, device and inode are what they were, nothing is new.
+    """
     size: int = 0
     """How large the file was when the stretch was read, bytes."""
     device: int = 0

@@ -48,6 +48,8 @@ def append(log: Log, appends: Sequence[StreamAppend], blobs: Sequence[tuple[byte
                 raise
     except sqlite.Error as error:
         raise LogUnavailable(sqlite.explain(error, log.path)) from error
+    except UnicodeError as error:
+        raise InvalidEvent(f"a stream, session, turn or span has a name that is no text: {error}") from error
     return versions
 
 
@@ -55,7 +57,12 @@ def _prepare(new: NewEvent) -> _Prepared:
     if len(new.event_id) != 16:
         raise InvalidEvent("an event id has 16 bytes")
     if type(new.body) is EncodedBody:
-        return _Prepared(new, new.body.type, CATALOGUE[new.body.type].schema, new.body.data)
+        known = CATALOGUE.get(new.body.type)
+        if known is None or not new.body.data.isascii():
+            raise InvalidEvent(
+                f"{new.body.type}: an encoded body has a type of the catalogue and is ASCII JSON"
+            )
+        return _Prepared(new, known.type, known.schema, new.body.data)
     entry = entry_of(new.body)
     try:
         return _Prepared(new, entry.type, entry.schema, encode(new.body))
@@ -83,8 +90,11 @@ def _rows(log: Log, prepared: Prepared) -> tuple[list[tuple[object, ...]], list[
     at = time.time_ns() // 1000
     rows: list[tuple[object, ...]] = []
     versions: list[int] = []
+    heads: dict[str, tuple[int, bytes | None]] = {}
     for one, events in prepared:
-        head = log.connection.execute(log.sql["stream_head"], (one.stream_id,)).fetchone()
+        head = heads.get(one.stream_id)
+        if head is None:
+            head = log.connection.execute(log.sql["stream_head"], (one.stream_id,)).fetchone()
         version, link = head or (0, None)
         if version != one.expected_version:
             raise VersionConflict(one.stream_id, one.expected_version, version)
@@ -92,18 +102,22 @@ def _rows(log: Log, prepared: Prepared) -> tuple[list[tuple[object, ...]], list[
             version += 1
             new = event.new
             envelope = (
-                new.event_id, new.session_id, one.stream_id, version, event.type, event.schema, at, log.writer,
-                new.cause, new.turn, new.span, event.data, link,
+                new.event_id, new.session_id, one.stream_id, version, event.type, event.schema, at,
+                log.writer, new.cause, new.turn, new.span, event.data, link,
             )  # fmt: skip
             link = event_hash(*envelope)
             rows.append((None, *envelope, link))
             versions.append(version)
+        heads[one.stream_id] = (version, link)
     return rows, versions
 
 
 def _known(log: Log, prepared: Prepared) -> list[int] | None:
     """Return the stored versions where every event is known, None where none is."""
     found: list[int] = []
+    ids = [event.new.event_id for _, events in prepared for event in events]
+    if len(set(ids)) != len(ids):
+        raise EventIdReused("an event id stands twice in one append: give every event its own")
     ask, execute = log.sql["event_by_id"], log.connection.execute
     for one, events in prepared:
         for event in events:
@@ -117,6 +131,6 @@ def _known(log: Log, prepared: Prepared) -> list[int] | None:
             found.append(stored.version)
     if not found:
         return None
-    if len(found) != sum(len(events) for _, events in prepared):
+    if len(found) != len(ids):
         raise EventIdReused("some events of this append are known and some are not: append them apart")
     return found

@@ -1,4 +1,4 @@
-"""Text written by users, models, tools and providers: kept by its sha256, compressed, apart from the events."""
+"""Text of users, models, tools and providers: kept by its sha256, compressed, apart from the events."""
 
 from __future__ import annotations
 

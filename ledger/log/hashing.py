@@ -18,7 +18,12 @@ def _pack(value: bytes | None) -> bytes:
 
 
 def _text(value: str | None) -> bytes:
-    return _NULL if value is None else _pack(value.encode("utf-8"))
+    return _NULL if value is None else _pack(_bytes(value))
+
+
+def _bytes(text: str) -> bytes:
+    # What is written is always UTF-8, and data ASCII; a damaged row must still get a hash, a wrong one.
+    return text.encode("utf-8", "surrogatepass")
 
 
 def event_hash(
@@ -36,7 +41,7 @@ def event_hash(
     data: str,
     prev_hash: bytes | None,
 ) -> bytes:
-    """Return the 32-byte sha256 of the length-prefixed envelope, the digest of the data and the previous hash.
+    """Return the sha256 (32 bytes) of the length-prefixed envelope, the data's digest and the previous hash.
 
     Each field is 4 bytes of big-endian length and its bytes; a null is ff ff ff ff, so it differs from an
     empty text. Numbers are written in decimal.
@@ -54,7 +59,7 @@ def event_hash(
         _pack(cause),
         _text(turn),
         _text(span),
-        _pack(hashlib.sha256(data.encode("ascii")).digest()),
+        _pack(hashlib.sha256(_bytes(data)).digest()),
         _pack(prev_hash),
     )
     return hashlib.sha256(b"".join(fields)).digest()

@@ -18,7 +18,7 @@ def data_folder() -> Path:
     """
     if sys.platform.startswith("linux"):
         base = os.environ.get("XDG_DATA_HOME", "")
-        return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "share") / "tallybook"
+        return (Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "share") / "tallybook"
     from platformdirs import user_data_path
 
     return user_data_path("tallybook", appauthor=False)
@@ -37,16 +37,26 @@ def resolve(db: str | None) -> Path:
     if not separator:
         return _file(text)
     if scheme.partition("+")[0] == "sqlite":
-        return _file(text[len(scheme) + 4 :])
+        host, _, path = text[len(scheme) + 3 :].partition("/")
+        if host or "?" in path:
+            raise UsageError(
+                f"{shown(text)}: give the file as sqlite:///PATH, with three slashes and no options"
+            )
+        return _file(path)
     if scheme.partition("+")[0] in SCHEMES:
-        raise UsageError(f"{shown(text)}: PostgreSQL logs are not supported yet: give the path of an SQLite file")
+        raise UsageError(
+            f"{shown(text)}: PostgreSQL logs are not supported yet: give the path of an SQLite file"
+        )
     raise UsageError(f"{shown(text)}: unknown kind of log: give a path or sqlite:///PATH")
 
 
 def _file(text: str) -> Path:
     if not text or text == ":memory:" or "\0" in text:
         raise UsageError("the log must be a file: give its path, for example --db ~/ledger.db")
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{text}: no such user's home folder: give the whole path") from error
 
 
 def shown(url: str) -> str:
@@ -59,5 +69,7 @@ def shown(url: str) -> str:
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
         return url.partition("://")[0] + "://..."
+    if "@" in url.partition("://")[2][len(parts.netloc) :]:  # a password with / ? or #: its end is unknown
+        return f"{parts.scheme}://..."
     user = f"{parts.username}:***@" if parts.password else (f"{parts.username}@" if parts.username else "")
     return f"{parts.scheme}://{user}{host}{port}{parts.path}"

@@ -1,4 +1,4 @@
-"""A file lock held for one commit, so that writers queue instead of polling, and can be named."""
+"""A file lock held for one commit, so that writers queue instead of failing, and can be named."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ except ImportError:  # Windows: SQLite's own busy handler is the queue there
 
 
 class CommitLock:
-    """`with lock:` waits for the one writer's place. Not reentrant; one a process and log."""
+    """`with lock:` waits for the one writer's place. Not reentrant; one a process and log.
+
+    Raises LogUnavailable where the wait is over or the lock file cannot be made. The kernel gives the lock
+    back when its holder dies.
+    """
 
     def __init__(self, path: Path, *, timeout_s: float = 30.0) -> None:
         self.path, self.timeout_s = path, timeout_s
@@ -25,22 +29,35 @@ class CommitLock:
     def __enter__(self) -> CommitLock:
         if fcntl is None:
             return self
-        if self._pid != os.getpid():  # a lock inherited over a fork would be shared with the parent
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            self._pid = os.getpid()
+        if self._pid != os.getpid():
+            self._open()
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._wait()
-        os.pwrite(self._fd, b"%-20d" % self._pid, 0)
+        try:
+            os.pwrite(self._fd, b"%-20d" % self._pid, 0)
+        except OSError:  # a full disk: the name is a courtesy to those who wait, the lock holds without it
+            pass
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
-    def _wait(self) -> None:
-        """Block in the kernel, so that waiters are served in turn; an alarm thread is not needed.
+    def _open(self) -> None:
+        """Open the lock file. One inherited over a fork is shared with the parent, so it is closed first."""
+        self.close()
+        try:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise LogUnavailable(
+                f"{self.path}: the lock file cannot be opened ({reason}): check the permissions of its folder"
+            ) from error
+        self._pid = os.getpid()
 
-        A blocking flock has no time-out of its own, so the last resort is a poll: the kernel queue is tried
-        in slices short enough for a person.
-        """
+    def _wait(self) -> None:
+        """Try again and again, in pauses of at most 2 ms: a blocking flock has no time-out of its own."""
         deadline = time.monotonic() + self.timeout_s
         pause = 0.0002
         while True:
@@ -66,3 +83,9 @@ class CommitLock:
     def __exit__(self, *_: object) -> None:
         if fcntl is not None:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Close the lock file; the next `with` opens it again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._pid = -1, 0

@@ -19,6 +19,7 @@ FORMAT = 1
 """The format of the log's tables; a program reads only formats up to its own."""
 APPLICATION_ID = 0x7A117B00
 """Marks the file as a Tallybook ledger (SQLite's application_id)."""
+MISSING = "there is no ledger here: run `ledger init` or `ledger import`"
 
 
 class StreamAppend(NamedTuple):
@@ -46,32 +47,15 @@ class Log:
 
         A file that may not be written is opened for reading. Raises LogUnavailable, LogTooNew.
         """
-        if not path.exists():
+        if not _is_there(path):
             if not create:
-                raise LogUnavailable(f"{path}: there is no ledger here: run `ledger init` or `ledger import`")
-            return cls.create(path)
+                raise LogUnavailable(f"{path}: {MISSING}")
+            _make_file(path)
         readonly = readonly or not os.access(path, os.W_OK)
         log = cls(path, sqlite.connect(path, readonly=readonly), readonly=readonly)
         try:
-            log._check_format()
-        except BaseException:
-            log.close()
-            raise
-        return log
-
-    @classmethod
-    def create(cls, path: Path) -> Log:
-        """Make an empty log, file 0600 in a folder 0700. An existing one is left as it is and opened."""
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise LogUnavailable(f"{path}: cannot be created ({reason}): give another place with --db") from error
-        connection = sqlite.connect(path)
-        log = cls(path, connection, readonly=False)
-        try:
-            log._install()
+            if create and not readonly and log._is_empty():
+                log._install()
             log._check_format()
         except sqlite.Error as error:
             log.close()
@@ -81,10 +65,19 @@ class Log:
             raise
         return log
 
+    @classmethod
+    def create(cls, path: Path) -> Log:
+        """Make an empty log, file 0600 in a folder 0700. An existing one is left as it is and opened."""
+        return cls.open(path, create=True)
+
+    def _is_empty(self) -> bool:
+        """Return whether nothing was ever made in the file, which is what a crash while creating leaves."""
+        return self.connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
+
     def _install(self) -> None:
         execute = self.connection.execute
         with self.lock:
-            if execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            if not self._is_empty():
                 return
             execute("PRAGMA journal_mode=WAL")
             execute("BEGIN IMMEDIATE")
@@ -96,19 +89,23 @@ class Log:
             execute("COMMIT")
 
     def _check_format(self) -> None:
-        try:
-            marked = self.connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
-            found = self.meta("format") if marked else None
-        except sqlite.Error as error:
-            raise LogUnavailable(sqlite.explain(error, self.path)) from error
+        marked = self.connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+        found = self.meta("format") if marked else None
         if found is None:
+            if self._is_empty():
+                raise LogUnavailable(f"{self.path}: {MISSING}")
             raise LogUnavailable(f"{self.path}: is a database of something else: give another --db")
         if int(found) > FORMAT:
             raise LogTooNew(
-                f"{self.path}: was written by a newer tallybook (log format {found}, this one knows {FORMAT}): "
-                "update tallybook"
+                f"{self.path}: was written by a newer tallybook (log format {found}, this one knows "
+                f"{FORMAT}): update tallybook"
             )
         if int(found) < FORMAT:
+            if self.readonly:
+                raise LogUnavailable(
+                    f"{self.path}: has an older log format ({found}): "
+                    "run `ledger init` as someone who may write it"
+                )
             from ledger.log.migrate import upgrade
 
             upgrade(self.path)
@@ -123,6 +120,7 @@ class Log:
     def close(self) -> None:
         """Close the file. The log cannot be used afterwards."""
         self.connection.close()
+        self.lock.close()
 
     def __enter__(self) -> Log:
         return self
@@ -183,6 +181,35 @@ class Log:
         return None if row is None else blob_content(*row)
 
 
+def _is_there(path: Path) -> bool:
+    """Return whether there is a file. Raises LogUnavailable where that cannot be seen."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise LogUnavailable(
+            f"{path}: cannot be reached ({reason}): check the permissions of its folder"
+        ) from error
+    return True
+
+
+def _make_file(path: Path) -> None:
+    """Make an empty file that only its owner can read. One that another process just made is left alone.
+
+    An existing file is never opened here: closing it would end the locks that SQLite holds on it.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except OSError as error:
+        if isinstance(error, FileExistsError) and path.exists() and path.parent.is_dir():
+            return
+        reason = error.strerror or str(error)
+        raise LogUnavailable(f"{path}: cannot be created ({reason}): give another place with --db") from error
+
+
 def may_write(minimum: str) -> bool:
     return _version(__version__) >= _version(minimum)
 
@@ -193,5 +220,5 @@ def _version(text: str) -> tuple[int, ...]:
 
 def writer_parts(writer: str) -> dict[str, Any]:
     """Return program, host and process of an event's writer."""
-    program, host, process = (writer.split(" ") + ["", ""])[:3]
+    program, host, process = [*writer.split(" "), "", ""][:3]
     return {"program": program, "host": host, "process": process}

@@ -1,4 +1,4 @@
-"""The tables of the log, owned by SQLAlchemy Core. Imported by `make sql`, Alembic and tests, never at run time."""
+"""The tables of the log, owned by SQLAlchemy Core. Imported by `make sql` and tests, never at run time."""
 
 from __future__ import annotations
 
@@ -69,5 +69,8 @@ WHEN EXISTS (SELECT 1 FROM events WHERE position = NEW.position)
   OR EXISTS (SELECT 1 FROM events WHERE stream_id = NEW.stream_id AND version = NEW.version)
 BEGIN SELECT RAISE(ABORT, 'events are immutable'); END""",
     """CREATE TRIGGER blobs_refuse_update BEFORE UPDATE ON blobs
+BEGIN SELECT RAISE(ABORT, 'blobs are immutable'); END""",
+    """CREATE TRIGGER blobs_refuse_replace BEFORE INSERT ON blobs
+WHEN EXISTS (SELECT 1 FROM blobs WHERE sha256 = NEW.sha256)
 BEGIN SELECT RAISE(ABORT, 'blobs are immutable'); END""",
 )

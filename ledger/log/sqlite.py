@@ -80,7 +80,7 @@ def explain(error: Exception, path: Path) -> str:
     """Return one line that says what is wrong with the file and what to do next."""
     text = str(error)
     if "unable to open" in text:
-        return f"{path}: cannot be opened: check that its folder exists and that you may write there"
+        return f"{path}: cannot be opened: check that it is a file, and the permissions of it and its folder"
     if "not a database" in text or "malformed" in text or "file is encrypted" in text:
         return f"{path}: is not a ledger or is damaged: give another --db, or restore it from a copy"
     if "locked" in text or "busy" in text:

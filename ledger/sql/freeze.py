@@ -16,7 +16,7 @@ from ledger.log import schema as log
 from ledger.log.statements import STATEMENTS as LOG
 from ledger.sql import FOLDER
 
-_DIALECT = sqlite.dialect(paramstyle="qmark")  # type: ignore[no-untyped-call]
+_DIALECT = sqlite.dialect(paramstyle="qmark")
 
 
 def _text(clause: ClauseElement) -> str:

@@ -62,3 +62,7 @@ BEGIN SELECT RAISE(ABORT, 'events are immutable'); END;;
 
 CREATE TRIGGER blobs_refuse_update BEFORE UPDATE ON blobs
 BEGIN SELECT RAISE(ABORT, 'blobs are immutable'); END;;
+
+CREATE TRIGGER blobs_refuse_replace BEFORE INSERT ON blobs
+WHEN EXISTS (SELECT 1 FROM blobs WHERE sha256 = NEW.sha256)
+BEGIN SELECT RAISE(ABORT, 'blobs are immutable'); END;;

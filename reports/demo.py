@@ -1,0 +1,73 @@
+"""`ledger demo`: a sample home is imported into a temporary log, reported, shown as a tree and verified."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from ledger.accounts.catchup import View, snapshot
+from ledger.errors import UsageError
+from ledger.invariants import check
+from ledger.log.log import Log
+from ledger.sources import discover
+from ledger.sources.importer import run_import
+from reports.imports import print_import
+from reports.output import put
+from reports.periods import Zone
+from reports.query import ask, make_question
+from reports.report import report
+from reports.show import show
+from reports.text import bold
+from reports.verify import as_table
+
+SAMPLE = Path(__file__).parent / "sample"
+
+
+def demo(sample: str | None, home: Path, use_environment: bool) -> int:
+    """Play the demo on the bundled sample, or on another home folder; return 0 if every check holds."""
+    folder = SAMPLE if sample is None else Path(sample).expanduser()
+    if not any(discover.roots(client, folder, use_environment=False) for client in discover.CLIENTS):
+        raise UsageError(f"{folder}: no sessions there: give a home folder that holds .claude or .codex")
+    with tempfile.TemporaryDirectory(prefix="tallybook-demo-") as scratch:
+        with Log.open(Path(scratch) / "ledger.db", create=True) as log:
+            _title("1. Import: every line of the session files is accounted for", "ledger import")
+            reports = run_import(log, discover.CLIENTS, folder, use_environment=False)
+            print_import(reports, "table", strict=False)
+            with snapshot(log) as view:
+                _reports(view)
+            _title("5. Verify: the sums hold in every grouping, and folding again gives the same", "ledger verify --full")
+            checks = check(log, full=True)
+            put(as_table(checks))
+    _yours(home, use_environment)
+    return 0 if all(one.ok for one in checks) else 1
+
+
+def _reports(view: View) -> None:
+    _title("2. What a session cost", "ledger report")
+    report(view, make_question("session"), "table")
+    _title("3. What a month cost, by model", "ledger report --by month,model")
+    report(view, make_question("month,model", tz="UTC"), "table")
+    dearest = ask(view, make_question("session", sort="cost")).rows[0][0][0]
+    _title("4. Who spent it: the dearest session as a tree", f"ledger show {dearest[:8]}")
+    show(view, dearest, Zone("UTC"), "table")
+
+
+def _title(text: str, command: str) -> None:
+    put(f"\n{bold(text)}\n$ {command}")
+
+
+def _yours(home: Path, use_environment: bool) -> None:
+    """Say how many sessions there are on this machine, without reading any."""
+    found = {}
+    for client in discover.CLIENTS:
+        problems: list[str] = []
+        roots = discover.roots(client, home, use_environment=use_environment)
+        found[client] = sum(1 for root in roots for _ in discover.files(client, root, problems))
+    total = sum(found.values())
+    put("")
+    if not total:
+        put("No sessions of Claude Code or Codex CLI were found on this machine. Where there are some:")
+    else:
+        counts = ", ".join(f"{count} of {client}" for client, count in found.items() if count)
+        put(f"This machine has {total} session files ({counts}). None was read. To see what they cost:")
+    put("$ ledger report --import")
