@@ -115,7 +115,9 @@ def stretches(scene: Scene) -> Iterable[Finding]:
             ends[event.stream_id] = 0
     for stream_id, end in scene.rows('SELECT stream_id, "end" FROM gen_sources'):
         if ends.get(str(stream_id), 0) != end:
-            yield Finding(f"{stream_id}: the accounts are elsewhere", str(ends.get(str(stream_id), 0)), str(end))
+            yield Finding(
+                f"{stream_id}: the accounts are elsewhere", str(ends.get(str(stream_id), 0)), str(end)
+            )
 
 
 # the accounts
@@ -164,7 +166,8 @@ def totals(scene: Scene) -> Iterable[Finding]:
             f"SELECT {bucket} AS bucket, s.dimension_id, {sums}, min(s.occurred_at), max(s.occurred_at) "
             "FROM gen_spans s JOIN gen_dimensions d ON d.dimension_id = s.dimension_id GROUP BY 1, 2"
         )
-        kept = f"SELECT bucket, dimension_id, {', '.join(AMOUNTS)}, first_at, last_at FROM gen_totals WHERE grain = {grain}"
+        kept = f"SELECT bucket, dimension_id, {', '.join(AMOUNTS)}, first_at, last_at "
+        kept += f"FROM gen_totals WHERE grain = {grain}"
         for sides, first, second in (("spans, not totals", spans, kept), ("totals, not spans", kept, spans)):
             for row in scene.rows(f"SELECT * FROM ({first}) EXCEPT SELECT * FROM ({second})"):
                 yield Finding(f"{name} {row[0]}, dimension {row[1]}: in {sides}", found=_shown(row))
@@ -211,7 +214,9 @@ def node_sums(scene: Scene) -> Iterable[Finding]:
         f"EXCEPT SELECT t.bucket, {kept} FROM gen_totals t WHERE t.grain = {GRAIN_SESSION} GROUP BY t.bucket"
     )
     for key, *found in scene.rows(sql):
-        session = next(iter(scene.rows("SELECT session_id FROM gen_sessions WHERE session_key = ?", key)), ("",))
+        session = next(
+            iter(scene.rows("SELECT session_id FROM gen_sessions WHERE session_key = ?", key)), ("",)
+        )
         yield Finding("the turns of a session do not add up to it", found=str(found), session=str(session[0]))
 
 

@@ -28,16 +28,21 @@ def demo(sample: str | None, home: Path, use_environment: bool) -> int:
     folder = SAMPLE if sample is None else Path(sample).expanduser()
     if not any(discover.roots(client, folder, use_environment=False) for client in discover.CLIENTS):
         raise UsageError(f"{folder}: no sessions there: give a home folder that holds .claude or .codex")
-    with tempfile.TemporaryDirectory(prefix="tallybook-demo-") as scratch:
-        with Log.open(Path(scratch) / "ledger.db", create=True) as log:
-            _title("1. Import: every line of the session files is accounted for", "ledger import")
-            reports = run_import(log, discover.CLIENTS, folder, use_environment=False)
-            print_import(reports, "table", strict=False)
-            with snapshot(log) as view:
-                _reports(view)
-            _title("5. Verify: the sums hold in every grouping, and folding again gives the same", "ledger verify --full")
-            checks = check(log, full=True)
-            put(as_table(checks))
+    with (
+        tempfile.TemporaryDirectory(prefix="tallybook-demo-") as scratch,
+        Log.open(Path(scratch) / "ledger.db", create=True) as log,
+    ):
+        _title("1. Import: every line of the session files is accounted for", "ledger import")
+        reports = run_import(log, discover.CLIENTS, folder, use_environment=False)
+        print_import(reports, "table", strict=False)
+        with snapshot(log) as view:
+            _reports(view)
+        _title(
+            "5. Verify: the sums hold in every grouping, and folding again gives the same",
+            "ledger verify --full",
+        )
+        checks = check(log, full=True)
+        put(as_table(checks))
     _yours(home, use_environment)
     return 0 if all(one.ok for one in checks) else 1
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as calendar
 import time
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from ledger.errors import UsageError
 
@@ -29,16 +30,16 @@ class Zone:
         """True where days are UTC days."""
         return self._zone is UTC
 
-    def date(self, at_us: int) -> date:
+    def date(self, at_us: int) -> calendar.date:
         """Return the calendar day of an instant."""
         if self._zone is UTC:
             return _from_days(at_us // 86_400_000_000)
         if self._zone is None:
             local = time.localtime(at_us // 1_000_000)
-            return date(local.tm_year, local.tm_mon, local.tm_mday)
+            return calendar.date(local.tm_year, local.tm_mon, local.tm_mday)
         return (_EPOCH + timedelta(microseconds=at_us)).astimezone(self._zone).date()
 
-    def midnight_us(self, day: date) -> int:
+    def midnight_us(self, day: calendar.date) -> int:
         """Return the instant at which a day begins: its first, where a clock change repeats or skips it."""
         if self._zone is None:
             return int(time.mktime((day.year, day.month, day.day, 0, 0, 0, 0, 0, -1))) * 1_000_000
@@ -68,11 +69,11 @@ def _named(name: str) -> tzinfo:
         raise UsageError(f"{name}: unknown time zone: use a name such as UTC or Europe/Berlin") from None
 
 
-def _from_days(days: int) -> date:
-    return date.fromordinal(days + 719_163)
+def _from_days(days: int) -> calendar.date:
+    return calendar.date.fromordinal(days + 719_163)
 
 
-def _week(day: date) -> str:
+def _week(day: calendar.date) -> str:
     year, week, _ = day.isocalendar()
     return f"{year}-W{week:02d}"
 
@@ -93,7 +94,7 @@ def parse_day(text: str, zone: Zone, now_us: int) -> int:
             return zone.midnight_us(today - timedelta(days=int(word[:-1])))
         if len(word) == 7:
             word += "-01"
-        return zone.midnight_us(date.fromisoformat(word))
+        return zone.midnight_us(calendar.date.fromisoformat(word))
     except (ValueError, OverflowError):
         raise UsageError(f"{text}: not a day: use 2026-11-30, 2026-11, today, yesterday or 7d") from None
 

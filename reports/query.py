@@ -6,7 +6,14 @@ import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ledger.accounts.amounts import AMOUNTS, DIMENSIONS, GRAIN_DAY, GRAIN_QUARTER, GRAIN_SESSION, QUARTER_HOUR_US
+from ledger.accounts.amounts import (
+    AMOUNTS,
+    DIMENSIONS,
+    GRAIN_DAY,
+    GRAIN_QUARTER,
+    GRAIN_SESSION,
+    QUARTER_HOUR_US,
+)
 from ledger.accounts.catchup import View
 from ledger.accounts.rows import SpanRow, contribution
 from ledger.errors import UsageError
@@ -61,7 +68,9 @@ def make_question(
     since_us = None if since is None else parse_day(since, zone, now_us)
     until_us = None if until is None else parse_day(until, zone, now_us)
     if since_us is not None and until_us is not None and until_us <= since_us:
-        raise UsageError("--until is exclusive and must be later than --since: name the day after the last one")
+        raise UsageError(
+            "--until is exclusive and must be later than --since: name the day after the last one"
+        )
     if sort is not None and sort not in SORTS:
         raise UsageError(f"--sort {sort}: unknown: use one of {', '.join(SORTS)}")
     given = {"session": session, "project": project, "model": model, "client": client, "kind": kind}
@@ -73,9 +82,13 @@ def make_question(
 def ask(view: View, question: Question) -> Answer:
     """Answer a question from one snapshot of the accounts."""
     by_session = "session" in question.by or any(name == "session" for name, _ in question.filters)
-    by_time = question.since_us is not None or question.until_us is not None or set(question.by) & set(PERIODS)
+    by_time = (
+        question.since_us is not None or question.until_us is not None or set(question.by) & set(PERIODS)
+    )
     if not by_session:
-        groups = _from_totals(view, question, GRAIN_DAY if not by_time or question.zone.is_utc else GRAIN_QUARTER)
+        groups = _from_totals(
+            view, question, GRAIN_DAY if not by_time or question.zone.is_utc else GRAIN_QUARTER
+        )
     elif not by_time:
         groups = _from_totals(view, question, GRAIN_SESSION)
     else:
@@ -120,7 +133,8 @@ def _from_totals(view: View, question: Question, grain: int) -> Groups:
 
 
 def _conditions(question: Question, bucket: str | None) -> tuple[list[str], list[Any]]:
-    where, parameters = [], []
+    where: list[str] = []
+    parameters: list[Any] = []
     for name, value in question.filters:
         if name == "session":
             where.append("substr(s.session_id, 1, length(?)) = ?")

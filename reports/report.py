@@ -44,7 +44,9 @@ def _csv(question: Question, answer: Answer) -> tuple[list[str], list[list[Any]]
 
 def _table(question: Question, answer: Answer) -> str:
     if not answer.rows:
-        return "nothing matches: `ledger report` without filters shows all there is; `ledger import` reads more"
+        return (
+            "nothing matches: `ledger report` without filters shows all there is; `ledger import` reads more"
+        )
     decimals = decimals_for([figures["cost_nanousd"] for _, figures in answer.rows])
     columns = [Column(name, path=name == "project") for name in question.by]
     columns += [
@@ -62,18 +64,25 @@ def _table(question: Question, answer: Answer) -> str:
         Column("as reported", right=True, rank=9),
         Column("last", rank=5),
     ]
-    rows = [[*(value or _NAMES[""] for value in key), *_cells(figures, decimals, question)] for key, figures in answer.rows]
+    rows = [
+        [*(value or _NAMES[""] for value in key), *_cells(figures, decimals, question)]
+        for key, figures in answer.rows
+    ]
     total = ["total", *[""] * (len(question.by) - 1), *_cells(answer.total, decimals, question)]
     drop = [place for place, column in enumerate(columns) if column.title in _empty(answer.total)]
     keep = [place for place in range(len(columns)) if place not in drop]
-    text = table([columns[p] for p in keep], [[row[p] for p in keep] for row in rows], [total[p] for p in keep])
+    text = table(
+        [columns[p] for p in keep], [[row[p] for p in keep] for row in rows], [total[p] for p in keep]
+    )
     return "\n".join([text, *_notes(answer.total)])
 
 
 def _cells(figures: Figures, decimals: int, question: Question) -> list[str]:
     counted = figures.count_text
     last = "" if figures.last_at is None else f"{question.zone.moment(figures.last_at):%Y-%m-%d %H:%M}"
-    reported = f"{figures['reported_cost_nanousd'] / 1e9:,.{decimals}f}" if figures["reported_cost_spans"] else "-"
+    reported = (
+        f"{figures['reported_cost_nanousd'] / 1e9:,.{decimals}f}" if figures["reported_cost_spans"] else "-"
+    )
     return [
         f"{figures['requests']:,}",
         f"{figures['failed']:,}",
@@ -133,5 +142,3 @@ def _notes(total: Figures) -> list[str]:
         if count:
             notes.append(f"{count:,} request{'s' if count > 1 else ''} {what}")
     return notes
-
-

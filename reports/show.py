@@ -88,7 +88,9 @@ def load(view: View, wanted: str) -> Session:
         if turn_key in by_turn
     ]
     turns.sort(key=lambda turn: (turn.spans[0].row.occurred_at, turn.turn_id))
-    calls = query(named("SELECT agent_id, call_id FROM gen_agents WHERE session_key = ? AND call_id <> ''"), (key,))
+    calls = query(
+        named("SELECT agent_id, call_id FROM gen_agents WHERE session_key = ? AND call_id <> ''"), (key,)
+    )
     return _tree(session_id, client, turns, dict(calls.fetchall()))
 
 
@@ -100,7 +102,7 @@ def _find(view: View, wanted: str) -> tuple[int, str, str]:
     found = view.store.connection.execute(view.store.named(sql), (wanted, wanted)).fetchall()
     exact = [row for row in found if row[1] == wanted]
     if len(exact) == 1 or len(found) == 1:
-        return tuple((exact or found)[0])  # type: ignore[return-value]
+        return tuple((exact or found)[0])
     if not found:
         raise UsageError(f"{wanted}: no session begins so: `ledger report` lists the sessions there are")
     names = ", ".join(row[1] for row in found[:3])
@@ -109,7 +111,9 @@ def _find(view: View, wanted: str) -> tuple[int, str, str]:
 
 def _spans(view: View, key: int) -> list[Span]:
     width = len(DIMENSIONS)
-    columns = ", ".join([f"d.{name}" for name in DIMENSIONS] + [f"s.{name}" for name in SpanRow.__struct_fields__])
+    columns = ", ".join(
+        [f"d.{name}" for name in DIMENSIONS] + [f"s.{name}" for name in SpanRow.__struct_fields__]
+    )
     sql = (
         f"SELECT {columns} FROM gen_spans AS s JOIN gen_dimensions AS d ON d.dimension_id = s.dimension_id "
         "WHERE s.session_key = ? ORDER BY s.occurred_at, s.span_id"
@@ -120,7 +124,9 @@ def _spans(view: View, key: int) -> list[Span]:
 
 def _tree(session_id: str, client: str, turns: list[Turn], calls: dict[str, str]) -> Session:
     """Hang every sub-agent's turns below the call that started it; what would close a circle stays loose."""
-    place = {span.row.call_id: (turn, span) for turn in turns for span in turn.spans if span.row.part == "tool"}
+    place = {
+        span.row.call_id: (turn, span) for turn in turns for span in turn.spans if span.row.part == "tool"
+    }
     parents = {agent: place[call][0].agent_id for agent, call in calls.items() if call in place}
     roots, loose = [], []
     for turn in turns:
@@ -154,7 +160,9 @@ def show(view: View, wanted: str, zone: Zone, format_: str) -> None:
                   "loose": [_turn_json(turn) for turn in session.loose],
                   "total": session.total().as_json()})  # fmt: skip
     elif format_ == "csv":
-        put_csv(_CSV, [row for turn in (*session.turns, *session.loose) for row in _csv_rows(turn, session, "")])
+        put_csv(
+            _CSV, [row for turn in (*session.turns, *session.loose) for row in _csv_rows(turn, session, "")]
+        )
     else:
         put(as_table(session, zone))
 
@@ -226,13 +234,17 @@ def _csv_rows(turn: Turn, session: Session, parent: str) -> Iterator[list[Any]]:
 def as_table(session: Session, zone: Zone) -> str:
     """Return the tree as a table: what is indented is a part of what stands above it."""
     total = session.total()
-    costs = [span.row.cost_nanousd or 0 for turn in (*session.turns, *session.loose) for span in _all_spans(turn)]
+    costs = [
+        span.row.cost_nanousd or 0 for turn in (*session.turns, *session.loose) for span in _all_spans(turn)
+    ]
     decimals = decimals_for(costs)
     rows = []
     for number, turn in enumerate(session.turns, 1):
         rows += _turn_rows(turn, f"turn {number}", 0, decimals, zone)
     for turn in session.loose:
-        rows += _turn_rows(turn, f"agent {turn.spans[0].values.agent} (its call is unknown)", 0, decimals, zone)
+        rows += _turn_rows(
+            turn, f"agent {turn.spans[0].values.agent} (its call is unknown)", 0, decimals, zone
+        )
     columns = [
         Column("what"),
         Column("at", rank=4),
@@ -266,7 +278,9 @@ def _turn_rows(turn: Turn, name: str, depth: int, decimals: int, zone: Zone) -> 
         rows.append(_span_cells(span, indent + "  ", decimals, zone))
         for number, child in enumerate(children, 1):
             again = f" (turn {number})" if len(children) > 1 else ""
-            rows += _turn_rows(child, f"agent {child.spans[0].values.agent}{again}", depth + 2, decimals, zone)
+            rows += _turn_rows(
+                child, f"agent {child.spans[0].values.agent}{again}", depth + 2, decimals, zone
+            )
     rest = sum(span.values.kind == "model" for span in turn.spans) - shown
     if rest:
         rows.append([f"{indent}  ... {rest} more requests", *[""] * 7])

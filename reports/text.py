@@ -10,8 +10,11 @@ from typing import NamedTuple
 
 _HARMFUL = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0))}
 # Signs that turn the direction of text or hide: a name with them can pass for another.
-_HARMFUL |= {code: f"\\u{code:04x}" for code in (*range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x206A), 0xFEFF)}
-_HARMFUL |= {code: "�" for code in range(0xD800, 0xE000)}
+_HARMFUL |= {
+    code: f"\\u{code:04x}"
+    for code in (*range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x206A), 0xFEFF)
+}
+_HARMFUL |= dict.fromkeys(range(55296, 57344), "�")
 
 
 def safe(text: str) -> str:
@@ -95,12 +98,18 @@ _GAP = 2
 _LEAST = 8
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], total: Sequence[str] | None = None) -> str:
+def table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], total: Sequence[str] | None = None
+) -> str:
     """Return a table that fits the terminal: columns of the highest rank are left out, then texts are cut."""
     every = [[safe(cell) for cell in row] for row in rows]
     foot = [safe(cell) for cell in total] if total else None
     widths = [
-        max([width(column.title)] + [width(row[place]) for row in every] + ([width(foot[place])] if foot else []))
+        max(
+            [width(column.title)]
+            + [width(row[place]) for row in every]
+            + ([width(foot[place])] if foot else [])
+        )
         for place, column in enumerate(columns)
     ]
     kept = list(range(len(columns)))

@@ -29,12 +29,17 @@ def verify(log: Log, format_: str, *, full: bool) -> int:
 
 def as_table(outcomes: list[Check]) -> str:
     """Return the checks as a table, with the first findings of those that have any."""
-    rows = [[one.name, "ok" if one.ok and not one.found else "flagged" if one.ok else "FAILED", one.detail] for one in outcomes]
+    rows = [
+        [one.name, "ok" if one.ok and not one.found else "flagged" if one.ok else "FAILED", one.detail]
+        for one in outcomes
+    ]
     lines = [table([Column("check"), Column("outcome"), Column("what must hold")], rows)]
     for one in outcomes:
         for finding in one.found[:_FINDINGS_SHOWN]:
             text = ", ".join(f"{name}: {value}" for name, value in finding.items())
             lines.append(safe(f"  {one.name}: {text}"))
     failed = sum(not one.ok for one in outcomes)
-    lines.append(f"{failed} of {len(outcomes)} checks failed" if failed else f"all {len(outcomes)} checks hold")
+    lines.append(
+        f"{failed} of {len(outcomes)} checks failed" if failed else f"all {len(outcomes)} checks hold"
+    )
     return "\n".join(lines)

@@ -196,7 +196,7 @@ def _quote_of(body: seen.LinesObserved, one: Any, number: int) -> str:
 def _nano(usd: str) -> int | None:
     """Return a decimal text of dollars in nano-dollars, rounded half-even; None where it is no amount."""
     try:
-        value = int(round(Decimal(usd) * NANO))
+        value = round(Decimal(usd) * NANO)
     except (InvalidOperation, ValueError, OverflowError):
         return None
     return value if -_COST_LIMIT < value < _COST_LIMIT else None

@@ -175,9 +175,7 @@ def _in_memory(log: Log, progress: Progress | None) -> tuple[Store, int, int]:
     position = 0
     if live is not None and live[1] == VERSION:
         for table in TABLES:
-            log.connection.execute(
-                f"INSERT INTO {store.prefix}{table} SELECT * FROM g{live[0]}_{table}"
-            )
+            log.connection.execute(f"INSERT INTO {store.prefix}{table} SELECT * FROM g{live[0]}_{table}")
         position = live[2]
     return store, *fold_temporary(log, store, position, log.head_position(), progress)
 

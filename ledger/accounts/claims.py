@@ -47,7 +47,7 @@ class Sight(msgspec.Struct):
         self.final = self.final or other.final
         self.ending = max(self.ending, other.ending)
         mine, theirs = (self.rank, self.digest), (other.rank, other.digest)
-        if theirs > mine or theirs == mine and (other.position, other.index) < (self.position, self.index):
+        if theirs > mine or (theirs == mine and (other.position, other.index) < (self.position, self.index)):
             self.rank, self.digest = other.rank, other.digest
             self.position, self.index = other.position, other.index
 
@@ -88,7 +88,17 @@ OwnerRule = Callable[[list[Sight], Facts], int]
 def lone_claim(sight: Sight) -> Claim:
     """Return the claim of a response that was seen in one place only, under its own request id."""
     return Claim(
-        sight.variant, sight, sight, sight.first_at, sight.last_at, sight.final, sight.ending, sight.lines, 0, 0, 0
+        sight.variant,
+        sight,
+        sight,
+        sight.first_at,
+        sight.last_at,
+        sight.final,
+        sight.ending,
+        sight.lines,
+        0,
+        0,
+        0,
     )
 
 
@@ -195,5 +205,3 @@ def _eldest(key: int, facts: Facts, holders: Mapping[str, int]) -> int:
             return key
         visited.add(above)
         key = above
-
-

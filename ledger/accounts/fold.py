@@ -34,7 +34,7 @@ class Fold:
         self.store = store
         self.known, self.book = Known(store), QuoteBook(store)
         self.booking = Booking(self.known, self.book, event_at)
-        self._apply = {
+        self._apply: dict[type, Callable[[Event, Any], None]] = {
             seen.LinesObserved: self._lines,
             seen.SourceOpened: self._opened,
             seen.SourceTruncated: self._truncated,
@@ -42,7 +42,7 @@ class Fold:
             prices.QuoteSuperseded: self._quote_superseded,
             prices.SpanPriced: self._span_priced,
         }
-        self._observe = {
+        self._observe: dict[type, Callable[[str, Any, seen.Context, int], None]] = {
             seen.Prompt: self._prompt,
             seen.Call: self._called,
             seen.Returned: self._returned,
@@ -110,9 +110,11 @@ class Fold:
             if kind in _SIGHTINGS:
                 self._sight(client, one, body.contexts[one.c], key, position, index)
             else:
-                self._observe[kind](client, one, body.contexts[one.c], key)  # type: ignore[index]
+                self._observe[kind](client, one, body.contexts[one.c], key)
 
-    def _sight(self, client: str, one: Any, context: seen.Context, key: int, position: int, index: int) -> None:
+    def _sight(
+        self, client: str, one: Any, context: seen.Context, key: int, position: int, index: int
+    ) -> None:
         if client == "codex" and type(one) is seen.Response:
             session = self.known.session(key)
             if not session.has_records:
@@ -246,7 +248,9 @@ class Fold:
         contested = len(sights) > 1
         if not contested and not group_id.startswith("codex:"):
             return clients.decide(group_id, sights, {})
-        facts = {sight.session_key: self.known.facts(sight.session_key, contested=contested) for sight in sights}
+        facts = {
+            sight.session_key: self.known.facts(sight.session_key, contested=contested) for sight in sights
+        }
         return clients.decide(group_id, sights, facts)
 
     def _jobs(self, group_id: str, existing: list[SpanRow]) -> list[Job]:

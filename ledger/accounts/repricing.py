@@ -58,17 +58,18 @@ def decide(spans: Iterable[PricedSpan], quotes: Mapping[str, Quote], model: str 
     goals = Counter(old for old, _ in moving)
     moves = []
     for (old, new), by_model in sorted(moving.items()):
-        whole = bool(old) and old not in staying and goals[old] == 1 and stands_for(quotes[new], quotes[old])
-        # Where the old one does not hold, the new one did not win over it.
-        whole = whole and all(
-            quotes[old].covers(span.occurred_at) for each in by_model.values() for span in each
+        every = [span for found in by_model.values() for span in found]
+        whole = (
+            bool(old) and old not in staying and goals[old] == 1 and _wins(quotes[new], quotes[old], every)
         )
         moves += [Move(name, old, new, tuple(found), whole) for name, found in sorted(by_model.items())]
     return moves
 
 
-def stands_for(new: Quote, old: Quote) -> bool:
-    """Return whether one quote holds wherever and whenever another does: same model, same seller or any."""
+def _wins(new: Quote, old: Quote, spans: Iterable[PricedSpan]) -> bool:
+    """Return whether the new quote was chosen over the old one and holds wherever and whenever that does."""
+    if not all(old.covers(span.occurred_at) for span in spans):
+        return False  # it only took the place of one that does not hold there
     if new.model != old.model or new.provider not in ("", provider_key(old.provider)):
         return False
     (begin, end), (old_begin, old_end) = _validity(new), _validity(old)

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Table, bindparam, delete, func, literal_column, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Select,
+    Table,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    select,
+    update,
+)
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.sql import ClauseElement
 
@@ -34,7 +45,7 @@ def _add_totals() -> ClauseElement:
     return statement.on_conflict_do_update(index_elements=_key(table), set_=changes)
 
 
-def _by(table: Table, *names: str) -> ClauseElement:
+def _by(table: Table, *names: str) -> Select[Any]:
     return select(table).where(*(table.c[name] == bindparam(name) for name in names))
 
 
@@ -50,7 +61,15 @@ def _bounds(condition: ColumnElement[bool]) -> ClauseElement:
 
 def _import_sums() -> ClauseElement:
     """What an import report is made of; `beside` counts the rows that have no line of their own."""
-    names = ("requests", "beside", "lines", "copied_lines", "replayed_lines", "lower_bound_spans", "unpriced_spans")
+    names = (
+        "requests",
+        "beside",
+        "lines",
+        "copied_lines",
+        "replayed_lines",
+        "lower_bound_spans",
+        "unpriced_spans",
+    )
     dimensions = schema.dimensions
     sums = (func.sum(_totals.c[name]).label(name) for name in names)
     return (
@@ -66,9 +85,7 @@ def _spans_of_groups() -> ClauseElement:
     span_id = _spans.c.span_id
     low, high = (groups.c.value.op("||")(literal_column(end)) for end in ("':'", "';'"))
     return (
-        select(groups.c.value, _spans)
-        .select_from(groups)
-        .join(_spans, (span_id >= low) & (span_id < high))
+        select(groups.c.value, _spans).select_from(groups).join(_spans, (span_id >= low) & (span_id < high))
     )
 
 

@@ -58,7 +58,7 @@ def _foreseen(error: Exception) -> str | None:
     from ledger.log import sqlite
 
     if isinstance(error, sqlite.Error):
-        return str(sqlite.explain(error, "the log"))
+        return sqlite.explain(error, "the log")
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror or error}: check the path and its permissions"

@@ -36,7 +36,11 @@ def run_typer(arguments: list[str]) -> int:
 def build() -> typer.Typer:
     """Return the application."""
     application = typer.Typer(
-        help=ABOUT, add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+        help=ABOUT,
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
     )
     application.callback()(_root)
     groups = {}
@@ -45,7 +49,9 @@ def build() -> typer.Typer:
         application.add_typer(groups[name], name=name)
     for command in COMMANDS:
         parent = groups[command.name[0]] if len(command.name) > 1 else application
-        parent.command(command.name[-1], help=f"{command.help}\n\nExample: {command.example}")(_function(command))
+        parent.command(command.name[-1], help=f"{command.help}\n\nExample: {command.example}")(
+            _function(command)
+        )
     return application
 
 
@@ -76,7 +82,7 @@ def _function(command: Command) -> Any:
 def _option(option: Option) -> inspect.Parameter:
     kind = _TYPES[option.kind]
     annotated: Any = Annotated[
-        kind if option.default is not None else kind | None,  # type: ignore[valid-type]
+        kind if option.default is not None else kind | None,
         typer.Option(*option.spellings(), help=option.help, show_default=bool(option.default)),
     ]
     return inspect.Parameter(
@@ -91,4 +97,6 @@ def _argument(argument: Argument) -> inspect.Parameter:
         default = [] if argument.many else None
         kind = kind | None
     annotated: Any = Annotated[kind, typer.Argument(help=argument.help, show_default=False)]
-    return inspect.Parameter(argument.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)
+    return inspect.Parameter(
+        argument.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated
+    )

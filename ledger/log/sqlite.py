@@ -76,7 +76,7 @@ def _set_up(connection: Connection, *, readonly: bool) -> None:
         execute("PRAGMA synchronous=FULL")
 
 
-def explain(error: Exception, path: Path) -> str:
+def explain(error: Exception, path: Path | str) -> str:
     """Return one line that says what is wrong with the file and what to do next."""
     text = str(error)
     if "unable to open" in text:

@@ -55,25 +55,25 @@ class _Message(msgspec.Struct):
 class _Line(msgspec.Struct):
     type: str | None = None
     uuid: str | None = None
-    parentUuid: str | None = None  # noqa: N815 - the client's names
+    parentUuid: str | None = None
     timestamp: str | None = None
-    interruptedMessageId: str | None = None  # noqa: N815
-    sessionId: str | None = None  # noqa: N815
-    requestId: str | None = None  # noqa: N815
-    agentId: str | None = None  # noqa: N815
-    attributionAgent: str | None = None  # noqa: N815
-    isSidechain: bool | None = None  # noqa: N815
-    isMeta: bool | None = None  # noqa: N815
-    isCompactSummary: bool | None = None  # noqa: N815
-    isApiErrorMessage: bool | None = None  # noqa: N815
-    apiErrorStatus: msgspec.Raw = _NULL  # noqa: N815
-    costUSD: msgspec.Raw = _NULL  # noqa: N815
+    interruptedMessageId: str | None = None
+    sessionId: str | None = None
+    requestId: str | None = None
+    agentId: str | None = None
+    attributionAgent: str | None = None
+    isSidechain: bool | None = None
+    isMeta: bool | None = None
+    isCompactSummary: bool | None = None
+    isApiErrorMessage: bool | None = None
+    apiErrorStatus: msgspec.Raw = _NULL
+    costUSD: msgspec.Raw = _NULL
     cwd: str | None = None
-    gitBranch: str | None = None  # noqa: N815
+    gitBranch: str | None = None
     version: str | None = None
     message: _Message | None = None
     data: msgspec.Raw = _NULL
-    toolUseResult: msgspec.Raw = _NULL  # noqa: N815
+    toolUseResult: msgspec.Raw = _NULL
 
 
 _decode = msgspec.json.Decoder(_Line).decode
@@ -85,7 +85,9 @@ class Reader:
 
     client = CLIENT
 
-    def __init__(self, path: Path, carry: dict[str, Any], begin: int, projects: Projects, mtime_us: int) -> None:
+    def __init__(
+        self, path: Path, carry: dict[str, Any], begin: int, projects: Projects, mtime_us: int
+    ) -> None:
         self.path, self.projects = path, projects
         self.carry: dict[str, Any] = carry
         self._session, self._agent = _from_path(path)
@@ -245,8 +247,15 @@ class Reader:
                 self._flush(draft)
                 agent_type = _field(block.input, "subagent_type")
                 draft.observations.append(
-                    Call(c=c, o=offset, at=at, id=block.id, tool=block.name, response=response,
-                         agent_type=agent_type)  # fmt: skip
+                    Call(
+                        c=c,
+                        o=offset,
+                        at=at,
+                        id=block.id,
+                        tool=block.name,
+                        response=response,
+                        agent_type=agent_type,
+                    )  # fmt: skip
                 )
                 self._open_calls = [*self._open_calls, block.id][-_OPEN_CALLS:]
 
@@ -289,7 +298,11 @@ class Reader:
 
     def _result(self, line: _Line, content: Any, offset: int, at: int, draft: Draft) -> int:
         agent = _field(line.toolUseResult, "agentId")
-        call = next((b.tool_use_id for b in content if b.tool_use_id), None) if isinstance(content, list) else None
+        call = (
+            next((b.tool_use_id for b in content if b.tool_use_id), None)
+            if isinstance(content, list)
+            else None
+        )
         status = _field(line.toolUseResult, "status")
         if agent and call and status != "async_launched":
             self._flush(draft)
@@ -360,8 +373,8 @@ def _given(raw: msgspec.Raw) -> bool:
 
 
 def _compact(found: bytes) -> bytes:
-    """Return a usage object without the spaces that JSON allows; equal objects mostly become equal bytes."""
-    if b" " not in found and b"\n" not in found and b"\t" not in found:
+    """Return a usage object without the spaces and escapes that JSON allows; equal ones mostly become equal bytes."""
+    if b" " not in found and b"\n" not in found and b"\t" not in found and b"\\" not in found:
         return found
     return msgspec.json.encode(_decode_any(found))
 
@@ -378,7 +391,7 @@ def _status(raw: msgspec.Raw) -> int:
 def _field(raw: msgspec.Raw, name: str) -> str:
     """Return a text field of an object that was not decoded, empty where there is none."""
     found = bytes(raw)
-    if name.encode() not in found:
+    if name.encode() not in found and b"\\u00" not in found:
         return ""
     fields = loads_leniently(found)
     return _word(fields.get(name)) if fields else ""
@@ -405,11 +418,16 @@ def _broken(content: bytes) -> int:
     return sum(1 for line in content.split(b"\n") if b"\0" in line)
 
 
+_TEXTS = (
+    "type", "uuid", "parentUuid", "timestamp", "interruptedMessageId", "sessionId", "requestId", "agentId",
+    "attributionAgent", "cwd", "gitBranch", "version",
+)  # fmt: skip
+
+
 def _lenient(found: dict[str, Any]) -> _Line:
     """Return the line of an object whose fields may have other types: what does not fit is left out."""
     line = _Line()
-    for name in ("type", "uuid", "parentUuid", "timestamp", "interruptedMessageId", "sessionId", "requestId", "agentId", "attributionAgent", "cwd",
-                 "gitBranch", "version"):  # fmt: skip
+    for name in _TEXTS:
         if isinstance(found.get(name), str):
             setattr(line, name, _valid(found[name]))
     for name in ("isSidechain", "isMeta", "isCompactSummary", "isApiErrorMessage"):

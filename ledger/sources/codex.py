@@ -36,7 +36,9 @@ class Reader:
 
     client = CLIENT
 
-    def __init__(self, path: Path, carry: dict[str, Any], begin: int, projects: Projects, mtime_us: int) -> None:
+    def __init__(
+        self, path: Path, carry: dict[str, Any], begin: int, projects: Projects, mtime_us: int
+    ) -> None:
         self.path, self.projects = path, projects
         self.carry: dict[str, Any] = dict(carry)
         self.carry.setdefault("session", _session_of(path))
@@ -108,7 +110,9 @@ class Reader:
 
     def _user_message(self, payload: dict[str, Any], offset: int, draft: Draft) -> int:
         c = draft.context(self._context())
-        draft.observations.append(Prompt(c=c, o=offset, at=self.carry["at"], id=f"{self.carry['session']}@{offset}"))
+        draft.observations.append(
+            Prompt(c=c, o=offset, at=self.carry["at"], id=f"{self.carry['session']}@{offset}")
+        )
         return 0
 
     def _token_count(self, payload: dict[str, Any], offset: int, draft: Draft) -> int:

@@ -218,7 +218,8 @@ class QuoteFinder:
     """Finds the price in force, once for each model and hour: prices change at whole hours at the finest."""
 
     def __init__(self, recorded: list[Quote]) -> None:
-        self._recorded, self._book = recorded, None
+        self._recorded = recorded
+        self._book: Book | None = None
         self._known: dict[tuple[str, str, int], Quote | None] = {}
 
     def __call__(self, provider: str, model: str, at: int) -> Quote | None:
@@ -233,7 +234,15 @@ class QuoteFinder:
 
 def _account(log: Log, clients: Sequence[str]) -> dict[str, dict[str, int]]:
     """Return the sums of the figures that an import report is made of, by client."""
-    names = ("requests", "beside", "lines", "copied_lines", "replayed_lines", "lower_bound_spans", "unpriced_spans")
+    names = (
+        "requests",
+        "beside",
+        "lines",
+        "copied_lines",
+        "replayed_lines",
+        "lower_bound_spans",
+        "unpriced_spans",
+    )
     with catchup.snapshot(log) as view:
         return {client: dict(zip(names, _sums(view.store, client), strict=True)) for client in clients}
 

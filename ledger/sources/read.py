@@ -58,7 +58,9 @@ def read_source(task: Task, find_quote: FindQuote, projects: Projects) -> Iterat
         begin, carry = task.begin, task.carry
         if task.version == 0:
             found = task.found
-            yield _item(task, SourceOpened(found.client, str(found.path), str(found.root), found.device, found.inode))
+            yield _item(
+                task, SourceOpened(found.client, str(found.path), str(found.root), found.device, found.inode)
+            )
         elif size < begin or tail_digest(file, begin) != task.tail:
             yield _item(task, SourceTruncated(offset=begin, size=size))
             begin, carry = 0, "{}"
@@ -108,7 +110,7 @@ def _item(task: Task, body: msgspec.Struct) -> Item:
 def _opened(path: Path) -> BinaryIO:
     """Open a file, a compressed one as the text that it holds."""
     if path.suffix != ".zst":
-        return path.open("rb", buffering=0)  # type: ignore[return-value]
+        return path.open("rb", buffering=0)
     import zstandard
 
     plain = tempfile.TemporaryFile()  # noqa: SIM115 - returned, and closed by the caller
@@ -119,10 +121,9 @@ def _opened(path: Path) -> BinaryIO:
         plain.close()
         raise OSError(f"not a zstd file: {error}") from error
     plain.flush()
-    return plain  # type: ignore[return-value]
+    return plain
 
 
 def as_blob(fields: tuple[bytes, int, str, bytes]) -> Blob:
     """Return the blob that an item carries as plain fields."""
     return Blob(*fields)
-

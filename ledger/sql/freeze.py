@@ -35,9 +35,14 @@ def _tables(metadata: MetaData) -> Iterable[str]:
 def frozen() -> dict[str, str]:
     """Return file name -> content of everything under ledger/sql/sqlite."""
     named = {**LOG, **ACCOUNTS}
-    scripts = {"log.sql": [*_tables(log.LOG), *log.GUARDS], "projections.sql": list(_tables(accounts.PROJECTIONS))}
+    scripts = {
+        "log.sql": [*_tables(log.LOG), *log.GUARDS],
+        "projections.sql": list(_tables(accounts.PROJECTIONS)),
+    }
     files = {name: ";;\n\n".join(parts) + ";;\n" for name, parts in scripts.items()}
-    files["statements.sql"] = "\n\n".join(f"-- name: {name}\n{_text(named[name])};" for name in sorted(named)) + "\n"
+    files["statements.sql"] = (
+        "\n\n".join(f"-- name: {name}\n{_text(named[name])};" for name in sorted(named)) + "\n"
+    )
     return files
 
 

@@ -1,0 +1,48 @@
+"""Fixtures for all tests: a log in a fresh folder, and how often the long tests repeat."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ledger.log.log import Log
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    """An empty log in a folder of its own."""
+    with Log.create(tmp_path / "ledger.db") as made:
+        yield made
+
+
+class Soak:
+    """How often a test repeats, and its seed.
+
+    TALLYBOOK_SOAK=1 asks for the full counts (`make soak` sets it), TALLYBOOK_SEED for a seed that failed.
+    """
+
+    def __init__(self) -> None:
+        self.seed = int(os.environ.get("TALLYBOOK_SEED") or random.SystemRandom().getrandbits(32))
+        self.random = random.Random(self.seed)
+        print(f"TALLYBOOK_SEED={self.seed} repeats this")  # pytest shows it where the test fails
+
+    def rounds(self, few: int, many: int) -> range:
+        """Return what to iterate over: `few` rounds, or `many` under TALLYBOOK_SOAK."""
+        return range(many if os.environ.get("TALLYBOOK_SOAK", "") not in ("", "0") else few)
+
+
+@pytest.fixture
+def soak() -> Soak:
+    """The number of rounds and the seed of a test that is worth repeating."""
+    return Soak()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test that repeats, so that `-m soak` finds them."""
+    for item in items:
+        if "soak" in getattr(item, "fixturenames", ()):
+            item.add_marker("soak")

@@ -1,0 +1,157 @@
+"""Fixtures of the log's tests: the backends that keep its contract, events to append, and child processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from ledger.events.envelope import NewEvent
+from ledger.events.sources import SourceTruncated
+from ledger.ids import new_id
+from ledger.log.hashing import broken_links
+from ledger.log.log import Log
+
+CHILDREN = Path(__file__).parent / "children"
+
+
+class Backend(Protocol):
+    """One log on one kind of database. A second kind is one more entry of BACKENDS."""
+
+    kind: str
+    """The word by which tests/log/children/opening knows it."""
+    place: str
+    """Where the log is, as text: a path or a URL."""
+
+    def open(self) -> Log:
+        """Open the log once more, by a connection of its own."""
+        ...
+
+
+class SqliteBackend:
+    """A log in a file."""
+
+    kind = "sqlite"
+
+    def __init__(self, folder: Path) -> None:
+        self.place = str(folder / "contract.db")
+        Log.create(Path(self.place)).close()
+
+    def open(self) -> Log:
+        """Open the log once more."""
+        return Log.open(Path(self.place))
+
+
+BACKENDS: dict[str, Callable[[Path], Backend]] = {"sqlite": SqliteBackend}
+
+
+@pytest.fixture(params=sorted(BACKENDS))
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    """An empty log of each kind of database: what is tested on it is the contract."""
+    return BACKENDS[request.param](tmp_path)
+
+
+@pytest.fixture
+def book(backend: Backend) -> Iterator[Log]:
+    """The backend's log, open."""
+    with backend.open() as opened:
+        yield opened
+
+
+def make_event(number: int = 1, **envelope: Any) -> NewEvent:
+    """Return a small event whose contents are known by its number."""
+    envelope.setdefault("event_id", new_id())
+    return NewEvent(body=SourceTruncated(offset=number, size=2 * number), **envelope)
+
+
+@pytest.fixture
+def event() -> Callable[..., NewEvent]:
+    """A function that makes a small event: event(number, **envelope)."""
+    return make_event
+
+
+@pytest.fixture
+def assert_sound() -> Callable[[Log], None]:
+    """A function that checks what holds of every log: positions without gaps, versions, chains."""
+
+    def check(opened: Log) -> None:
+        events = list(opened.all_events())
+        assert [one.position for one in events] == list(range(1, len(events) + 1))
+        assert list(broken_links(events, {})) == []
+        assert len({one.event_id for one in events}) == len(events)
+        assert opened.head_position() == len(events)
+
+    return check
+
+
+class Child:
+    """Starts Python children: `-I`, so that no folder and no variable of the test reaches them."""
+
+    def __init__(self) -> None:
+        self.started: list[subprocess.Popen[str]] = []
+
+    def command(self, script: str, *arguments: object) -> list[str]:
+        """Return the command line of a script of tests/log/children."""
+        return [sys.executable, "-I", str(CHILDREN / f"{script}.py"), *(str(one) for one in arguments)]
+
+    def start(self, script: str, *arguments: object) -> subprocess.Popen[str]:
+        """Start a script; it is killed at the end of the test if it still runs."""
+        child = subprocess.Popen(
+            self.command(script, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.started.append(child)
+        return child
+
+    def run(self, script: str, *arguments: object, given: str = "", nobody: bool = False) -> str:
+        """Run a script to its end and return what it printed. It must succeed."""
+        command = [*(_as_nobody() if nobody else []), *self.command(script, *arguments)]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def end(self) -> None:
+        """Kill what still runs."""
+        for child in self.started:
+            child.kill()
+            child.wait()
+            for stream in (child.stdin, child.stdout):
+                if stream is not None:
+                    stream.close()
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    """Child processes that end with the test."""
+    children = Child()
+    yield children
+    children.end()
+
+
+def _as_nobody() -> list[str]:
+    """Return what to put before a command so that permissions bind it: to root they do not apply."""
+    if os.geteuid():
+        return []
+    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    probe = [*prefix, sys.executable, "-I", "-c", "import ledger"]
+    if not shutil.which("setpriv") or subprocess.run(probe, capture_output=True, check=False).returncode:
+        pytest.skip("no other user can be taken on here")
+    return prefix
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that other users reach too, which pytest's own folders are not."""
+    with tempfile.TemporaryDirectory(prefix="tallybook-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        inner = folder / "books"
+        inner.mkdir(0o755)
+        yield inner
+        inner.chmod(0o755)
