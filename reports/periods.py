@@ -31,13 +31,16 @@ class Zone:
         return self._zone is UTC
 
     def date(self, at_us: int) -> calendar.date:
-        """Return the calendar day of an instant."""
+        """Return the calendar day of an instant; at the ends of the calendar the UTC day."""
         if self._zone is UTC:
             return _from_days(at_us // 86_400_000_000)
-        if self._zone is None:
-            local = time.localtime(at_us // 1_000_000)
-            return calendar.date(local.tm_year, local.tm_mon, local.tm_mday)
-        return (_EPOCH + timedelta(microseconds=at_us)).astimezone(self._zone).date()
+        try:
+            if self._zone is None:
+                local = time.localtime(at_us // 1_000_000)
+                return calendar.date(local.tm_year, local.tm_mon, local.tm_mday)
+            return (_EPOCH + timedelta(microseconds=at_us)).astimezone(self._zone).date()
+        except (OverflowError, ValueError):  # a log may claim any time, also in the last hours of the year 9999
+            return _from_days(at_us // 86_400_000_000)
 
     def midnight_us(self, day: calendar.date) -> int:
         """Return the instant at which a day begins: its first, where a clock change repeats or skips it."""
@@ -47,9 +50,12 @@ class Zone:
         return (moment.astimezone(UTC) - _EPOCH) // _MICROSECOND
 
     def moment(self, at_us: int) -> datetime:
-        """Return an instant as a date and time of this zone."""
+        """Return an instant as a date and time of this zone; at the ends of the calendar as one of UTC."""
         moment = _EPOCH + timedelta(microseconds=at_us)
-        return moment.astimezone(self._zone)
+        try:
+            return moment.astimezone(self._zone)
+        except (OverflowError, ValueError):
+            return moment
 
     def label(self, period: str) -> Callable[[int], str]:
         """Return the function from an instant to the name of its day, week (ISO) or month."""
@@ -66,7 +72,7 @@ def _named(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise UsageError(f"{name}: unknown time zone: use a name such as UTC or Europe/Berlin") from None
+        raise UsageError(f"--tz {name}: unknown time zone: use a name such as UTC or Europe/Berlin") from None
 
 
 def _from_days(days: int) -> calendar.date:
@@ -75,7 +81,7 @@ def _from_days(days: int) -> calendar.date:
 
 def _week(day: calendar.date) -> str:
     year, week, _ = day.isocalendar()
-    return f"{year}-W{week:02d}"
+    return f"{year:04d}-W{week:02d}"
 
 
 def parse_day(text: str, zone: Zone, now_us: int) -> int:

@@ -116,7 +116,10 @@ def _quotes_of(book: Book, model: str, provider: str | None) -> list[Quote]:
     if not found and not provider:
         sellers = dict.fromkeys(seller for seller, _ in book.models())
         found = [one for seller in sellers for one in book.quotes(seller, model)]
-    return list({one.name: one for one in reversed(found)}.values())[::-1]
+    first: dict[str, Quote] = {}
+    for one in found:
+        first.setdefault(one.name, one)  # the log's own before the same one of the shipped book
+    return list(first.values())
 
 
 def _no_price(book: Book, model: str, provider: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ledger.accounts.catchup import View
+from reports.billing import all_subscription, billing
 from reports.figures import Figures, decimals_for
 from reports.output import put, put_csv, put_json
 from reports.query import Answer, Question, ask
@@ -21,13 +22,18 @@ def report(view: View, question: Question, format_: str) -> None:
     elif format_ == "csv":
         put_csv(*_csv(question, answer))
     else:
-        put(_table(question, answer))
+        put(_table(view, question, answer))
 
 
 def as_json(view: View, question: Question, answer: Answer) -> dict[str, Any]:
     """Return the answer as docs/report.md promises it."""
     rows = [{**dict(zip(question.by, key, strict=True)), **figures.as_json()} for key, figures in answer.rows]
-    return {"as_of": view.position, "rows": rows, "total": answer.total.as_json()}
+    return {
+        "as_of": view.position,
+        "billing": billing(view, question),
+        "rows": rows,
+        "total": answer.total.as_json(),
+    }
 
 
 def _csv(question: Question, answer: Answer) -> tuple[list[str], list[list[Any]]]:
@@ -42,11 +48,13 @@ def _csv(question: Question, answer: Answer) -> tuple[list[str], list[list[Any]]
     return header, rows
 
 
-def _table(question: Question, answer: Answer) -> str:
+def _table(view: View, question: Question, answer: Answer) -> str:
     if not answer.rows:
         return (
             "nothing matches: `ledger report` without filters shows all there is; `ledger import` reads more"
         )
+    modes = billing(view, question)
+    at_list_price = all_subscription(view, question, modes)
     decimals = decimals_for([figures["cost_nanousd"] for _, figures in answer.rows])
     columns = [Column(name, path=name == "project") for name in question.by]
     columns += [
@@ -60,7 +68,7 @@ def _table(question: Question, answer: Answer) -> str:
         Column("input", right=True),
         Column("output", right=True),
         Column("reasoning", right=True, rank=8),
-        Column("cost USD", right=True),
+        Column("at list price USD" if at_list_price else "cost USD", right=True),
         Column("as reported", right=True, rank=9),
         Column("last", rank=5),
     ]
@@ -74,7 +82,7 @@ def _table(question: Question, answer: Answer) -> str:
     text = table(
         [columns[p] for p in keep], [[row[p] for p in keep] for row in rows], [total[p] for p in keep]
     )
-    return "\n".join([text, *_notes(answer.total)])
+    return "\n".join([text, *_notes(answer.total), *_billing_notes(modes, at_list_price)])
 
 
 def _cells(figures: Figures, decimals: int, question: Question) -> list[str]:
@@ -125,6 +133,14 @@ def _empty(total: Figures) -> set[str]:
     if not total["reported_cost_spans"]:
         empty.add("as reported")
     return empty
+
+
+def _billing_notes(modes: dict[str, str], at_list_price: bool) -> list[str]:
+    """Return a line for each client whose cost is not what was paid, where the heading does not say so."""
+    if at_list_price:
+        return []
+    words = {"subscription": "on a subscription: its cost is at list price", "mixed": "billed in several ways"}
+    return [f"{client} is {words[mode]}" for client, mode in sorted(modes.items()) if mode in words]
 
 
 _REASONS = {

@@ -22,7 +22,8 @@ def log(tmp_path: Path) -> Iterator[Log]:
 class Soak:
     """How often a test repeats, and its seed.
 
-    TALLYBOOK_SOAK=1 asks for the full counts (`make soak` sets it), TALLYBOOK_SEED for a seed that failed.
+    TALLYBOOK_SOAK=1 asks for the full counts (`make soak` sets it), TALLYBOOK_SOAK_SHARE=0.1 for a tenth of
+    them, TALLYBOOK_SEED for a seed that failed.
     """
 
     def __init__(self) -> None:
@@ -31,8 +32,10 @@ class Soak:
         print(f"TALLYBOOK_SEED={self.seed} repeats this")  # pytest shows it where the test fails
 
     def rounds(self, few: int, many: int) -> range:
-        """Return what to iterate over: `few` rounds, or `many` under TALLYBOOK_SOAK."""
-        return range(many if os.environ.get("TALLYBOOK_SOAK", "") not in ("", "0") else few)
+        """Return what to iterate over: `few` rounds, or `many` (or a share of them) under TALLYBOOK_SOAK."""
+        if os.environ.get("TALLYBOOK_SOAK", "") in ("", "0"):
+            return range(few)
+        return range(max(few, round(many * float(os.environ.get("TALLYBOOK_SOAK_SHARE") or 1))))
 
 
 @pytest.fixture

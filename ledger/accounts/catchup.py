@@ -153,9 +153,12 @@ def _fold_slice(log: Log, fold: Fold, position: int, seconds: float) -> tuple[in
 
 @contextmanager
 def _write(log: Log) -> Iterator[None]:
-    """Hold the commit lock and a write transaction; roll back on any error."""
+    """Hold the commit lock and a write transaction; roll back on any error.
+
+    Such a commit is not synced to the disk of its own: what a power cut takes away is folded again.
+    """
     connection = log.connection
-    with log.lock:
+    with log.lock, sqlite.relaxed(connection):
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield

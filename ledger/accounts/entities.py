@@ -13,8 +13,6 @@ class Session(msgspec.Struct):
     client: str
     forked_from: str = ""
     parent: str = ""
-    billing: str = ""
-    """`api` or `subscription`, where the client says."""
     agent_type: str = ""
     has_records: int = 0
     """1 where its responses have records of their own: then its running totals do not count."""
@@ -60,6 +58,8 @@ class Source(msgspec.Struct):
     device: int = 0
     inode: int = 0
     carry: str = "{}"
+    billing: str = ""
+    """`api` or `subscription`, empty where nobody said."""
 
 
 def smaller_word(known: str, new: str) -> str:

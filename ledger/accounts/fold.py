@@ -38,6 +38,7 @@ class Fold:
             seen.LinesObserved: self._lines,
             seen.SourceOpened: self._opened,
             seen.SourceTruncated: self._truncated,
+            seen.SourceBilled: self._billed,
             prices.QuoteRecorded: self._quote_recorded,
             prices.QuoteSuperseded: self._quote_superseded,
             prices.SpanPriced: self._span_priced,
@@ -75,8 +76,12 @@ class Fold:
     def _opened(self, event: Event, body: seen.SourceOpened) -> None:
         self.known.sources[event.stream_id] = Source(
             event.stream_id, body.client, body.path, body.root, event.version, device=body.device,
-            inode=body.inode,
+            inode=body.inode, billing=body.billing,
         )  # fmt: skip
+
+    def _billed(self, event: Event, body: seen.SourceBilled) -> None:
+        source = self.known.source(event.stream_id)
+        source.version, source.billing = event.version, body.billing
 
     def _truncated(self, event: Event, body: seen.SourceTruncated) -> None:
         source = self.known.source(event.stream_id)
@@ -164,7 +169,6 @@ class Fold:
         before = msgspec.structs.astuple(session)
         session.forked_from = smaller_word(session.forked_from, one.forked_from)
         session.parent = smaller_word(session.parent, one.parent)
-        session.billing = smaller_word(session.billing, one.billing)
         session.agent_type = smaller_word(session.agent_type, one.name)
         if msgspec.structs.astuple(session) != before:
             self.known.changed_sessions.add(key)
@@ -180,10 +184,10 @@ class Fold:
         """Decide everything that the collected events touch, and write the changed rows."""
         self.known.write()
         self.book.write()
+        self._reassign_turns()
         self._settle_groups(self.news.keys() | self.calls.keys() | self._groups_of_regrouped())
         self._settle_groups(self._shared_groups())
         self._rename_agents()
-        self._reassign_turns()
         self._reprice()
         self.known.write()
         self.change.write()
@@ -276,7 +280,7 @@ class Fold:
         self._flush()
 
     def _reassign_turns(self) -> None:
-        """Move spans that stand after a prompt which became known only now."""
+        """Move spans of earlier slices that stand after a prompt which became known only now."""
         for (key, agent_id), since in self.turns_from.items():
             for old in self.store.spans("agent_spans_since", key, since, agent_id):
                 turn_key = self.known.turn(key, agent_id, old.occurred_at)

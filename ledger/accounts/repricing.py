@@ -10,7 +10,7 @@ from ledger.events.book import QuoteSuperseded, SpanPriced
 from ledger.prices.identity import provider_key
 from ledger.prices.quote import Quote, changed
 
-SPANS_PER_EVENT = 1_000
+SPANS_PER_EVENT = 200
 _BEGINNING, _END = -(1 << 62), 1 << 62
 """Before and after every instant that a span can have, microseconds UTC."""
 
@@ -59,9 +59,7 @@ def decide(spans: Iterable[PricedSpan], quotes: Mapping[str, Quote], model: str 
     moves = []
     for (old, new), by_model in sorted(moving.items()):
         every = [span for found in by_model.values() for span in found]
-        whole = (
-            bool(old) and old not in staying and goals[old] == 1 and _wins(quotes[new], quotes[old], every)
-        )
+        whole = bool(old) and old not in staying and goals[old] == 1 and _wins(quotes[new], quotes[old], every)
         moves += [Move(name, old, new, tuple(found), whole) for name, found in sorted(by_model.items())]
     return moves
 
@@ -85,9 +83,7 @@ def bodies(moves: Iterable[Move], reason: str) -> list[QuoteSuperseded | SpanPri
             apart.setdefault(move.new, []).extend(span.span_id for span in move.spans)
     whole = [QuoteSuperseded(old, new, reason) for old, new in sorted(superseded)]
     single = [
-        SpanPriced(chunk, quote, reason)
-        for quote, span_ids in apart.items()
-        for chunk in _chunks(sorted(span_ids))
+        SpanPriced(chunk, quote, reason) for quote, span_ids in apart.items() for chunk in _chunks(sorted(span_ids))
     ]
     return [*whole, *single]
 

@@ -29,7 +29,6 @@ sessions = Table(
     Column("client", Text, nullable=False),
     Column("forked_from", Text, nullable=False),
     Column("parent", Text, nullable=False),
-    Column("billing", Text, nullable=False),
     Column("agent_type", Text, nullable=False),
     Column("has_records", Integer, nullable=False),
     sqlite_strict=True,
@@ -148,6 +147,7 @@ sources = Table(
     Column("device", Integer, nullable=False),
     Column("inode", Integer, nullable=False),
     Column("carry", Text, nullable=False),
+    Column("billing", Text, nullable=False),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

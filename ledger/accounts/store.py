@@ -19,9 +19,6 @@ TABLES = (
     "dimensions", "sessions", "turns", "jobs", "agents", "spans", "sightings",
     "quotes", "span_quotes", "sources", "totals",
 )  # fmt: skip
-PUBLIC = ("sessions", "turns", "spans", "jobs", "totals", "dimensions")
-"""The tables that have a view under their plain name, for whoever asks with SQL."""
-
 _SWITCH = """CREATE TABLE IF NOT EXISTS projections (
   generation INTEGER PRIMARY KEY, version INTEGER NOT NULL, position INTEGER NOT NULL, live INTEGER NOT NULL
 ) STRICT"""
@@ -159,16 +156,18 @@ class Checkpoint:
 
     def switch(self, store: Store) -> None:
         """Make a generation the live one and remove the others; the caller holds a write transaction."""
+        from ledger.accounts.views import VIEWS
+
         execute = self.connection.execute
-        for name in PUBLIC:
+        for name in VIEWS:
             execute(f"DROP VIEW IF EXISTS {name}")
         for other in self.generations():
             if other != store.generation:
                 Store(self.connection, other).drop()
         execute("DELETE FROM projections WHERE generation <> ?", (store.generation,))
         execute("UPDATE projections SET live = 1 WHERE generation = ?", (store.generation,))
-        for name in PUBLIC:
-            execute(f"CREATE VIEW {name} AS SELECT * FROM g{store.generation}_{name}")
+        for name, query in VIEWS.items():
+            execute(f"CREATE VIEW {name} AS {store.named(query)}")
 
     def position(self, generation: int) -> int:
         """Return up to where a generation is folded."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ledger.errors import LogReadOnly
 from ledger.log.location import resolve
 from ledger.log.log import Log
 from reports.output import Progress, checked_format, put
+
+if TYPE_CHECKING:
+    from ledger.sources.importer import SourceReport
 
 
 def _home(home: str | None) -> tuple[Path, bool]:
@@ -22,15 +26,23 @@ def _home(home: str | None) -> tuple[Path, bool]:
     return folder, False
 
 
-def _import(log: Log, clients: list[str], home: str | None) -> list:  # type: ignore[type-arg]
+def _import(log: Log, clients: list[str], home: str | None, billing: str | None = None) -> list[SourceReport]:
+    from ledger.errors import UsageError
     from ledger.sources.discover import checked_clients
     from ledger.sources.importer import run_import
 
+    if billing not in (None, "api", "subscription"):
+        raise UsageError(f"--billing {billing}: unknown: use api or subscription")
     folder, use_environment = _home(home)
     progress = Progress("importing", " bytes")
     try:
         return run_import(
-            log, checked_clients(clients), folder, use_environment=use_environment, progress=progress
+            log,
+            checked_clients(clients),
+            folder,
+            use_environment=use_environment,
+            billing=billing,
+            progress=progress,
         )
     finally:
         progress.close()
@@ -45,13 +57,15 @@ def init(db: str | None) -> int:
     return 0
 
 
-def import_(clients: list[str], home: str | None, strict: bool, db: str | None, format: str) -> int:
+def import_(
+    clients: list[str], home: str | None, strict: bool, billing: str | None, db: str | None, format: str
+) -> int:
     """Import what is new and say what became of every line."""
     from reports.imports import print_import
 
     checked_format(format)
     with Log.open(resolve(db), create=True) as log:
-        reports = _import(log, clients or [], home)
+        reports = _import(log, clients or [], home, billing)
     return print_import(reports, format, strict)
 
 
@@ -85,7 +99,7 @@ def report(
     return 0
 
 
-def _warn(reports: list) -> None:  # type: ignore[type-arg]
+def _warn(reports: list[SourceReport]) -> None:
     from reports.imports import warn
 
     warn(reports)

@@ -88,6 +88,7 @@ COMMANDS = (
         (
             HOME,
             Option("strict", "Exit 1 where a line was malformed, torn or left out.", "flag", False),
+            Option("billing", "How the clients' use is billed: api or subscription. It is remembered."),
             DB,
             FORMAT,
         ),

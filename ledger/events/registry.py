@@ -25,6 +25,7 @@ class Entry(NamedTuple):
 
 ENTRIES = (
     Entry("source.opened", 1, sources.SourceOpened, "source"),
+    Entry("source.billed", 1, sources.SourceBilled, "source"),
     Entry("lines.observed", 1, sources.LinesObserved, "source"),
     Entry("source.truncated", 1, sources.SourceTruncated, "source"),
     Entry("quote.recorded", 1, book.QuoteRecorded, "book"),

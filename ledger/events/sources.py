@@ -160,8 +160,6 @@ class Run(Observation, frozen=True, omit_defaults=True, tag="run", kw_only=True)
     """The session whose sub-agent this one is."""
     name: str = ""
     """What the client calls the sub-agent."""
-    billing: str = ""
-    """`api` or `subscription`, where the client says."""
 
 
 AnyObservation = Response | Cumulative | Failure | Cut | Prompt | Call | Returned | Delegated | Run
@@ -193,6 +191,15 @@ class SourceOpened(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="_
     """The number of the file system it lay on, 0 where that is not known."""
     inode: int = 0
     """The file's number on that file system, 0 where that is not known."""
+    billing: str = ""
+    """How its use is billed: `api` or `subscription`, empty where nobody said."""
+
+
+class SourceBilled(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The user stated, or the file itself showed, how the use of a source is billed."""
+
+    billing: str
+    """`api` or `subscription`: a subscription's cost is a figure at list price."""
 
 
 class SourceTruncated(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3 as _standard
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,17 @@ def _set_up(connection: Connection, *, readonly: bool) -> None:
     execute("PRAGMA cache_size=-8192")
     if not readonly:
         execute("PRAGMA synchronous=FULL")
+
+
+@contextmanager
+def relaxed(connection: Connection) -> Iterator[None]:
+    """Leave out the sync of the disk at commit; for what can be made again from the log."""
+    connection.execute("PRAGMA synchronous=NORMAL")
+    try:
+        yield
+    finally:
+        if not connection.in_transaction:
+            connection.execute("PRAGMA synchronous=FULL")
 
 
 def explain(error: Exception, path: Path | str) -> str:

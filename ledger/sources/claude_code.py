@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ledger.events.sources import Call, Context, Cut, Delegated, Failure, Prompt, Response, Returned
-from ledger.sources.lines import Block, escaped_letter
+from ledger.sources.lines import CLOSING, OPENING, Block, escaped_letter, is_broken
 from ledger.sources.reading import Draft, Projects, as_raw, instant, loads_leniently
 from ledger.wire import anthropic
 
@@ -84,6 +84,8 @@ class Reader:
     """Reads one file from where it was left; `carry` is what it must remember, here nothing."""
 
     client = CLIENT
+    billing = ""
+    """Its files do not say how their use is billed."""
 
     def __init__(
         self, path: Path, carry: dict[str, Any], begin: int, projects: Projects, mtime_us: int
@@ -95,7 +97,8 @@ class Reader:
         self._last_at = carry.get("at") or mtime_us
         self._pending: Response | None = None
         self._pending_lines = (0, 0, 0)
-        self._last_response = ("", "")
+        last = carry.get("response")
+        self._last_response = (str(last[0]), str(last[1])) if isinstance(last, list) and len(last) == 2 else ("", "")
         self._open_calls: list[str] = [call for call in carry.get("calls", ()) if isinstance(call, str)]
         self._at = self._last_at
 
@@ -104,21 +107,26 @@ class Reader:
         content = block.content
         if self._meta:
             self._observe_meta(draft)
-        find, begin, size, lines, taken = content.find, 0, len(content), 0, 0
+        find, begin, size, lines, taken, broken = content.find, 0, len(content), 0, 0, 0
+        suspect = b"\0" in content
         while begin < size:
             end = find(b"\n", begin)
             if end < 0:
                 end = size
             lines += 1
-            if self._worth(content, begin, end):
+            framed = content[begin] == OPENING and content[end - 1] == CLOSING and not suspect
+            if not framed and is_broken(content[begin:end]):
+                broken += 1
+            elif self._worth(content, begin, end):
                 taken += self._line(content[begin:end], block.offset + begin, draft)
             begin = end + 1
         self._flush(draft)
         draft.lines += lines
-        broken = _broken(content)
         draft.malformed += broken
         draft.no_usage += lines - taken - broken
         self.carry = {"at": self._last_at}
+        if self._last_response[0]:
+            self.carry["response"] = self._last_response
         if self._open_calls:
             self.carry["calls"] = self._open_calls
 
@@ -150,10 +158,8 @@ class Reader:
         except msgspec.MsgspecError:
             found = loads_leniently(raw)
             if found is None:
-                if raw.strip() and b"\0" not in raw:
-                    draft.malformed += 1
-                    return 1
-                return 0
+                draft.malformed += 1
+                return 1
             line = _lenient(found)
         at = instant(line.timestamp)
         if at is not None:
@@ -255,7 +261,7 @@ class Reader:
                         tool=block.name,
                         response=response,
                         agent_type=agent_type,
-                    )  # fmt: skip
+                    )
                 )
                 self._open_calls = [*self._open_calls, block.id][-_OPEN_CALLS:]
 
@@ -409,13 +415,6 @@ def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(block.text for block in content or () if block.text)
-
-
-def _broken(content: bytes) -> int:
-    """Return how many lines hold a NUL byte, which no JSON has."""
-    if b"\0" not in content:
-        return 0
-    return sum(1 for line in content.split(b"\n") if b"\0" in line)
 
 
 _TEXTS = (

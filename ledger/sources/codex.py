@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from ledger.events.sources import Context, Cumulative, Prompt, Response, Run
-from ledger.sources.lines import Block, hits
+from ledger.sources.lines import Block, broken_lines, hits
 from ledger.sources.reading import Draft, Projects, as_raw, instant, loads_leniently
+from ledger.wire.codex import counts
 
 CLIENT = "codex"
 _NEEDLES = (b"session_meta", b"turn_context", b"token_", b"user_message")
@@ -35,6 +36,8 @@ class Reader:
     """Reads one rollout from where it was left. `carry` keeps the session, the model and the running total."""
 
     client = CLIENT
+    billing = ""
+    """`subscription` once a line names the plan that its limits belong to."""
 
     def __init__(
         self, path: Path, carry: dict[str, Any], begin: int, projects: Projects, mtime_us: int
@@ -51,12 +54,14 @@ class Reader:
     def read(self, block: Block, draft: Draft) -> None:
         """Observe every line of a block."""
         content, taken = block.content, 0
+        broken = broken_lines(content)
         for begin, end, _ in hits(content, _NEEDLES):
-            raw = content[begin:end]
-            taken += self._line(raw, block.offset + begin, draft)
+            if begin not in broken:
+                taken += self._line(content[begin:end], block.offset + begin, draft)
         lines = content.count(b"\n") + (1 if block.torn else 0)
         draft.lines += lines
-        draft.no_usage += lines - taken
+        draft.malformed += len(broken)
+        draft.no_usage += lines - taken - len(broken)
 
     def _line(self, raw: bytes, offset: int, draft: Draft) -> int:
         try:
@@ -65,8 +70,8 @@ class Reader:
         except msgspec.MsgspecError:
             found = loads_leniently(raw)
             if found is None:
-                draft.malformed += bool(raw.strip())
-                return int(bool(raw.strip()))
+                draft.malformed += 1
+                return 1
             line = _Line(_text(found.get("timestamp")), _text(found.get("type")))
             payload = found.get("payload")
         if not isinstance(payload, dict):
@@ -116,13 +121,16 @@ class Reader:
         return 0
 
     def _token_count(self, payload: dict[str, Any], offset: int, draft: Draft) -> int:
+        limits = payload.get("rate_limits")
+        if isinstance(limits, dict) and _text(limits.get("plan_type")):
+            self.billing = "subscription"
         info = payload.get("info")
         total = info.get("total_token_usage") if isinstance(info, dict) else None
         if not isinstance(total, dict):
             return 0
         carry = self.carry
         before = carry.get("total")
-        if total == before:
+        if isinstance(before, dict) and counts(total) == counts(before):
             draft.repeated += 1
             return 1
         ordinal = carry.get("ordinal", 0)
@@ -178,8 +186,8 @@ _HANDLERS = {
 
 def _chain(before: str, total: dict[str, Any]) -> str:
     """Return the digest of all totals up to this one: files with an equal prefix have equal chains."""
-    counts = ",".join(f"{key}={total[key]}" for key in sorted(total) if isinstance(total[key], int))
-    return hashlib.sha256(f"{before}|{counts}".encode()).hexdigest()[:24]
+    given = ",".join(f"{name}={value}" for name, value in sorted(counts(total).items()) if value is not None)
+    return hashlib.sha256(f"{before}|{given}".encode()).hexdigest()[:24]
 
 
 def _session_of(path: Path) -> str:

@@ -11,21 +11,22 @@ import msgspec
 
 from ledger.accounts import catchup
 from ledger.accounts.amounts import GRAIN_DAY
+from ledger.accounts.entities import Source
 from ledger.accounts.store import Store
 from ledger.errors import EventIdReused, VersionConflict
-from ledger.events.book import QuoteRecorded
 from ledger.events.envelope import EncodedBody, NewEvent
-from ledger.ids import id_text, named_id
+from ledger.events.sources import SourceBilled
+from ledger.ids import id_text, named_id, new_id
 from ledger.log.log import Log, StreamAppend
 from ledger.prices.book import Book
 from ledger.prices.quote import Quote
 from ledger.sources import discover
 from ledger.sources.discover import Found
 from ledger.sources.read import Item, Task, as_blob, read_source
+from ledger.sources.quotes import record_quote, recorded_quotes
 from ledger.sources.reading import Projects
 from ledger.sources.workers import read_all
 
-BOOK_STREAM = "book"
 BATCH_EVENTS = 64
 BATCH_BYTES = 1 << 20
 _ATTEMPTS = 3
@@ -58,9 +59,17 @@ class SourceReport(msgspec.Struct, kw_only=True):
 
 
 def run_import(
-    log: Log, clients: Sequence[str], home: Path, *, use_environment: bool, progress: Progress | None = None
+    log: Log,
+    clients: Sequence[str],
+    home: Path,
+    *,
+    use_environment: bool,
+    billing: str | None = None,
+    progress: Progress | None = None,
 ) -> list[SourceReport]:
     """Import everything new of the clients; return one report each.
+
+    `billing` (`api` or `subscription`) states how the clients' use is billed, for what was read before too.
 
     Safe to run twice at once, to stop at any instant and to repeat: what another import read first is left
     to it, and a file's new lines and how far it was read are one commit.
@@ -74,6 +83,8 @@ def run_import(
         catchup.catch_up(log)
         if not raced:
             break
+    if billing is not None:
+        _state_billing(log, clients, billing)
     after = _account(log, clients)
     for client, report in reports.items():
         _conclude(report, before[client], after[client])
@@ -89,16 +100,28 @@ def _discover(reports: dict[str, SourceReport], home: Path, use_environment: boo
                 yield one
 
 
+def _state_billing(log: Log, clients: Sequence[str], billing: str) -> None:
+    """Append what the user says of how the use is billed, to every source that says something else."""
+    with catchup.snapshot(log) as view:
+        known = [Source(*row) for row in view.store.all("all_sources")]
+    appends = [
+        StreamAppend(source.stream_id, source.version, [NewEvent(body=SourceBilled(billing), event_id=new_id())])
+        for source in known
+        if source.client in clients and source.billing != billing
+    ]
+    if appends:
+        log.append(appends)
+        catchup.catch_up(log)
+
+
 class _Pass:
     """One round of reading what is new and appending it."""
 
     def __init__(self, log: Log, reports: dict[str, SourceReport], progress: Progress | None) -> None:
         self.log, self.reports, self.progress = log, reports, progress
         with catchup.snapshot(log) as view:
-            self.sources = {row[0]: row for row in view.store.all("all_sources")}
-            recorded = view.store.all("all_quotes")
-        self.recorded = {sha256 for _, sha256, quote, _ in recorded if quote}
-        self.own = [Quote.from_json(quote) for _, _, quote, _ in recorded if quote]
+            self.sources = {row[0]: Source(*row) for row in view.store.all("all_sources")}
+        self.recorded: set[str] = set()
         self.versions: dict[str, int] = {}
         self.raced: set[str] = set()
         self.pending: list[tuple[str, Item]] = []
@@ -109,7 +132,9 @@ class _Pass:
         tasks = self._tasks(found)
         if not tasks:
             return False
-        find_quote, projects = QuoteFinder(self.own), Projects()
+        own = recorded_quotes(self.log)
+        self.recorded = set(own)
+        find_quote, projects = Book.bundled().with_quotes(own.values()).find, Projects()
         total = sum(max(0, task.found.size - task.begin) for task in tasks)
         done = 0
         self.versions = {task.stream_id: task.version for task in tasks}
@@ -127,22 +152,28 @@ class _Pass:
         return bool(self.raced)
 
     def _tasks(self, found: list[Found]) -> list[Task]:
-        by_inode = {(row[9], row[10]): row for row in self.sources.values()}
+        by_inode = {(source.device, source.inode): source for source in self.sources.values()}
         return [task for one in found if (task := self._task(one, by_inode)) is not None]
 
-    def _task(self, one: Found, by_inode: dict[tuple[int, int], Any]) -> Task | None:
+    def _task(self, one: Found, by_inode: dict[tuple[int, int], Source]) -> Task | None:
         """Return what there is to read of a file, None where it stands as it was read."""
         stream_id = f"source:{id_text(named_id('source', one.client, os.path.abspath(one.path)))}"
-        row = self.sources.get(stream_id)
-        if row is None:
+        known = self.sources.get(stream_id)
+        if known is None:
             moved = by_inode.get((one.device, one.inode))
-            if moved is not None and moved[1] == one.client and not os.path.exists(moved[2]):
-                row, stream_id = moved, moved[0]  # renamed: the same file goes on under its old stream
-        if row is None:
-            return Task(one, stream_id, 0, 0, "", "{}")
-        if (row[7], row[8], row[9], row[10]) == (one.size, one.mtime_ns, one.device, one.inode):
+            if moved is not None and moved.client == one.client and not os.path.exists(moved.path):
+                known, stream_id = moved, moved.stream_id  # renamed: it goes on under its old stream
+        if known is None:
+            return Task(one, stream_id, 0, 0, "", "{}", self._billing(one))
+        same = (known.size, known.mtime_ns, known.device, known.inode)
+        if same == (one.size, one.mtime_ns, one.device, one.inode):
             return None
-        return Task(one, stream_id, row[4], row[5], row[6], row[11])
+        return Task(one, stream_id, known.version, known.end, known.tail, known.carry, known.billing)
+
+    def _billing(self, one: Found) -> str:
+        """Return how a new file's use is billed: as the others of its folder, where they agree."""
+        said = {source.billing for source in self.sources.values() if source.root == str(one.root)}
+        return said.pop() if len(said) == 1 else ""
 
     def _take(self, client: str, item: Item) -> None:
         if not item.type:  # only a torn line, and nothing to append
@@ -198,38 +229,6 @@ class _Pass:
             if quote.name not in self.recorded:
                 record_quote(self.log, quote)
                 self.recorded.add(quote.name)
-
-
-def record_quote(log: Log, quote: Quote) -> None:
-    """Append `quote.recorded` unless the log has it: a quote is a fact under its own name."""
-    body = QuoteRecorded(quote.name, msgspec.Raw(quote.to_json()))
-    event = NewEvent(body=body, event_id=named_id("quote", quote.name))
-    while True:
-        try:
-            log.append([StreamAppend(BOOK_STREAM, log.stream_version(BOOK_STREAM), [event])])
-            return
-        except EventIdReused:  # recorded before, checked at another date
-            return
-        except VersionConflict:
-            continue
-
-
-class QuoteFinder:
-    """Finds the price in force, once for each model and hour: prices change at whole hours at the finest."""
-
-    def __init__(self, recorded: list[Quote]) -> None:
-        self._recorded = recorded
-        self._book: Book | None = None
-        self._known: dict[tuple[str, str, int], Quote | None] = {}
-
-    def __call__(self, provider: str, model: str, at: int) -> Quote | None:
-        """Return the quote for a model at an instant (microseconds UTC), None where none is known."""
-        key = (provider, model, at // 3_600_000_000)
-        if key not in self._known:
-            if self._book is None:
-                self._book = Book.bundled().with_quotes(self._recorded)
-            self._known[key] = self._book.find(provider, model, at)
-        return self._known[key]
 
 
 def _account(log: Log, clients: Sequence[str]) -> dict[str, dict[str, int]]:

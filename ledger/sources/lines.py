@@ -13,6 +13,8 @@ STRING_BYTES = 4096
 REDUCED_BYTES = 4 << 20
 """A line that is longer than this even so is counted as malformed."""
 TAIL_BYTES = 256
+OPENING, CLOSING = b"{}"
+_BLANKS = b" \t\r\n"
 
 
 class Block(NamedTuple):
@@ -83,12 +85,11 @@ def _long_line(file: BinaryIO, begun: bytes, position: int, end: int) -> Block:
 class Shortener:
     """Copies JSON text piece by piece, cutting every string after its first STRING_BYTES.
 
-    A cut never splits an escape, so the result is JSON where the input was.
+    A cut never splits an escape or a character, so the result is JSON where the input was.
     """
 
     def __init__(self) -> None:
-        self._kept: list[bytes] = []
-        self._size = 0
+        self._kept = bytearray()
         self._in_string = False
         self._string_bytes = 0
         self._pending = b""
@@ -97,19 +98,23 @@ class Shortener:
         """Take in the next piece."""
         piece = self._pending + piece
         self._pending = b""
-        position, end = 0, len(piece)
-        while position < end:
+        find, position, end = piece.find, 0, len(piece)
+        quote = escape = -1
+        while position < end and len(self._kept) <= REDUCED_BYTES:
+            if quote < position:
+                quote = find(b'"', position)
+                quote = end if quote < 0 else quote
             if not self._in_string:
-                quote = piece.find(b'"', position)
-                stop = end if quote < 0 else quote + 1
-                self._keep(piece[position:stop])
-                self._in_string = quote >= 0
+                stop = min(quote + 1, end)
+                self._kept += piece[position:stop]
+                self._in_string = quote < end
                 self._string_bytes = 0
                 position = stop
                 continue
-            quote, escape = piece.find(b'"', position), piece.find(b"\\", position)
-            quote = end if quote < 0 else quote
-            if 0 <= escape < quote:
+            if escape < position:
+                escape = find(b"\\", position)
+                escape = end if escape < 0 else escape
+            if escape < quote:
                 self._text(piece[position:escape])
                 length = 6 if piece[escape + 1 : escape + 2] == b"u" else 2
                 if escape + length > end:
@@ -120,7 +125,7 @@ class Shortener:
                 continue
             self._text(piece[position:quote])
             if quote < end:
-                self._keep(b'"')
+                self._kept += b'"'
                 self._in_string = False
             position = quote + 1
 
@@ -129,23 +134,19 @@ class Shortener:
         self._string_bytes += len(text)
         if room <= 0 or (whole and len(text) > room):
             return
-        self._keep(text[:room])
-
-    def _keep(self, text: bytes) -> None:
-        self._size += len(text)
-        if self._size <= REDUCED_BYTES:
-            self._kept.append(text)
+        self._kept += text[:room]
 
     def content(self) -> bytes:
         """Return what was kept. Beyond REDUCED_BYTES it is cut and no longer JSON, which the reader counts."""
-        return b"".join(self._kept) + self._pending
+        kept = bytes(self._kept[:REDUCED_BYTES]) + self._pending
+        return kept.decode("utf-8", "replace").encode()  # a string may have been cut within a character
 
 
 def hits(content: bytes, needles: tuple[bytes, ...]) -> Iterator[tuple[int, int, int]]:
     """Yield (begin, end, which) of each line that holds a needle, or may hold one behind an escape.
 
     `which` has bit n set for needle n. JSON may write any letter as \\u00XX, so a line with an escaped ASCII
-    letter (\\u006_, \\u007_) may hold every needle: all bits are set.
+    letter or underscore (\\u005_, \\u006_, \\u007_) may hold every needle: all bits are set.
     """
     find, position, size = content.find, 0, len(content)
     following = [find(needle) for needle in needles]
@@ -177,12 +178,32 @@ def hits(content: bytes, needles: tuple[bytes, ...]) -> Iterator[tuple[int, int,
 
 
 def escaped_letter(content: bytes, position: int, end: int) -> int:
-    """Return where the next escaped ASCII letter stands, behind which a key may hide; -1 where none does."""
+    """Return where the next escaped ASCII letter or underscore stands, behind which a key may hide, else -1."""
     while True:
         position = content.find(b"\\u00", position, end)
-        if position < 0 or content[position + 4 : position + 5] in (b"6", b"7"):
+        if position < 0 or content[position + 4 : position + 5] in (b"5", b"6", b"7"):
             return position
         position += 4
+
+
+def is_broken(line: bytes) -> bool:
+    """Return whether a line is neither empty nor can be a JSON object: not in braces, or with a NUL in it."""
+    line = line.strip(_BLANKS)
+    return bool(line) and (line[0] != OPENING or line[-1] != CLOSING or b"\0" in line)
+
+
+def broken_lines(content: bytes) -> set[int]:
+    """Return where the lines begin that cannot be JSON objects."""
+    find, begin, size, found = content.find, 0, len(content), set()
+    suspect = b"\0" in content
+    while begin < size:
+        end = find(b"\n", begin)
+        end = size if end < 0 else end
+        framed = content[begin] == OPENING and content[end - 1] == CLOSING and not suspect
+        if not framed and is_broken(content[begin:end]):
+            found.add(begin)
+        begin = end + 1
+    return found
 
 
 def tail_digest(file: BinaryIO, end: int) -> str:

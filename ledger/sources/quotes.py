@@ -17,11 +17,10 @@ from ledger.ids import named_id
 from ledger.log.log import Log, StreamAppend
 from ledger.prices.book import USER, Book
 from ledger.prices.quote import Quote
-from ledger.sources.importer import BOOK_STREAM, record_quote
 
-_RECORDED = (
-    "SELECT type, schema, data FROM events WHERE stream_id = ? AND type = 'quote.recorded' ORDER BY version"
-)
+BOOK_STREAM = "book"
+
+_RECORDED = "SELECT type, schema, data FROM events WHERE stream_id = ? AND type = 'quote.recorded' ORDER BY version"
 _UNPRICED_MODELS = """SELECT DISTINCT d.provider, d.model
 FROM gen_spans AS p JOIN gen_dimensions AS d ON d.dimension_id = p.dimension_id
 WHERE d.kind = 'model' AND d.model <> '' AND p.quote = 0"""
@@ -105,6 +104,18 @@ def _distinct(quote: Quote, recorded: dict[str, Quote]) -> Quote:
         return quote
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     return msgspec.structs.replace(quote, source_version=f"{quote.source_version} {now}".strip())
+
+
+def record_quote(log: Log, quote: Quote) -> None:
+    """Append `quote.recorded` unless the log has it: a quote is a fact under its own name."""
+    while True:
+        try:
+            log.append([StreamAppend(BOOK_STREAM, log.stream_version(BOOK_STREAM), [recording(quote)])])
+            return
+        except EventIdReused:  # recorded before, checked at another date
+            return
+        except VersionConflict:
+            continue
 
 
 def recording(quote: Quote, *identity: str) -> NewEvent:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
 from ledger.events.registry import encode, entry_of
-from ledger.events.sources import SourceOpened, SourceTruncated
+from ledger.events.sources import SourceBilled, SourceOpened, SourceTruncated
 from ledger.log.blobs import Blob
 from ledger.prices.quote import Quote
 from ledger.sources import claude_code, codex
@@ -32,6 +31,8 @@ class Task(NamedTuple):
     begin: int
     tail: str
     carry: str
+    billing: str = ""
+    """How its use is billed, as far as known."""
 
 
 class Item(msgspec.Struct, array_like=True):
@@ -52,16 +53,17 @@ class Item(msgspec.Struct, array_like=True):
 
 def read_source(task: Task, find_quote: FindQuote, projects: Projects) -> Iterator[Item]:
     """Yield the events that bring a source's stream up to its file. Raises OSError where it cannot be read."""
-    with _opened(task.found.path) as file:
-        stat = os.stat(task.found.path)
+    with task.found.path.open("rb", buffering=0) as given:
+        stat = os.fstat(given.fileno())
+        file = _plain(given) if task.found.path.suffix == ".zst" else given
         size = os.fstat(file.fileno()).st_size
         begin, carry = task.begin, task.carry
         if task.version == 0:
             found = task.found
             yield _item(
-                task, SourceOpened(found.client, str(found.path), str(found.root), found.device, found.inode)
+                task, SourceOpened(found.client, str(found.path), str(found.root), found.device, found.inode, task.billing)
             )
-        elif size < begin or tail_digest(file, begin) != task.tail:
+        elif size < begin or (begin and tail_digest(file, begin) != task.tail):
             yield _item(task, SourceTruncated(offset=begin, size=size))
             begin, carry = 0, "{}"
         yield from _stretches(task, file, begin, size, carry, stat, find_quote, projects)
@@ -79,18 +81,22 @@ def _stretches(
         if block.torn and reader.torn(block.content):
             torn = 1
             break
+        if draft.full:  # there is more: an import that ends here must not believe that it read everything
+            yield _lines(task, file, draft, reader, None, 0)
+            draft = Draft(draft.end, find_quote)
         reader.read(block, draft)
         draft.end += block.size
-        if draft.full:
-            yield _lines(task, file, draft, reader, stat, 0)
-            draft = Draft(draft.end, find_quote)
     if draft.end > draft.begin or (torn and task.version == 0 and draft.begin == begin):
         yield _lines(task, file, draft, reader, stat, torn)
     elif torn:
         yield Item(task.stream_id, "", "", torn=1)
+    if reader.billing and reader.billing != task.billing:
+        yield _item(task, SourceBilled(reader.billing))
 
 
-def _lines(task: Task, file: BinaryIO, draft: Draft, reader: Any, stat: os.stat_result, torn: int) -> Item:
+def _lines(
+    task: Task, file: BinaryIO, draft: Draft, reader: Any, stat: os.stat_result | None, torn: int
+) -> Item:
     position = file.tell()
     digest = tail_digest(file, draft.end)
     file.seek(position)
@@ -107,19 +113,16 @@ def _item(task: Task, body: msgspec.Struct) -> Item:
     return Item(task.stream_id, entry_of(body).type, encode(body))
 
 
-def _opened(path: Path) -> BinaryIO:
-    """Open a file, a compressed one as the text that it holds."""
-    if path.suffix != ".zst":
-        return path.open("rb", buffering=0)
+def _plain(packed: BinaryIO) -> BinaryIO:
+    """Return the text that a compressed file holds, as a file that vanishes when it is closed."""
     import zstandard
 
-    plain = tempfile.TemporaryFile()  # noqa: SIM115 - returned, and closed by the caller
+    plain = tempfile.TemporaryFile()  # noqa: SIM115 - returned, and closed with the last reference
     try:
-        with path.open("rb") as packed:
-            zstandard.ZstdDecompressor().copy_stream(packed, plain)
+        zstandard.ZstdDecompressor().copy_stream(packed, plain)
     except zstandard.ZstdError as error:
         plain.close()
-        raise OSError(f"not a zstd file: {error}") from error
+        raise OSError(f"is not a whole zstd file ({error})") from error
     plain.flush()
     return plain
 

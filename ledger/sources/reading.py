@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -62,8 +63,8 @@ class Draft:
         """True where the event is large enough to be written."""
         return len(self.observations) >= OBSERVATIONS_PER_EVENT
 
-    def body(self, tail: str, stat: Any, carry: dict[str, Any]) -> LinesObserved:
-        """Return the event."""
+    def body(self, tail: str, stat: os.stat_result | None, carry: dict[str, Any]) -> LinesObserved:
+        """Return the event. Without `stat`, more of the file is still to be read."""
         return LinesObserved(
             begin=self.begin,
             end=self.end,
@@ -73,10 +74,10 @@ class Draft:
             quotes=list(self._quotes),
             observations=self.observations,
             skipped=Skipped(self.no_usage, self.malformed, self.rollup, self.repeated),
-            mtime_ns=stat.st_mtime_ns,
-            size=stat.st_size,
-            device=stat.st_dev,
-            inode=stat.st_ino,
+            mtime_ns=stat.st_mtime_ns if stat else 0,
+            size=stat.st_size if stat else 0,
+            device=stat.st_dev if stat else 0,
+            inode=stat.st_ino if stat else 0,
             carry={key: msgspec.Raw(msgspec.json.encode(value)) for key, value in carry.items()},
         )
 

@@ -16,8 +16,7 @@ from ledger.ids import new_id
 from ledger.log.log import Log
 from ledger.prices.book import Book
 from ledger.prices.quote import Quote
-from ledger.sources.importer import BOOK_STREAM
-from ledger.sources.quotes import append_to_book, recorded_quotes, recording
+from ledger.sources.quotes import BOOK_STREAM, append_to_book, recorded_quotes, recording
 
 _ATTEMPTS = 5
 _MODEL_SPANS = """SELECT p.span_id, d.model, p.occurred_at, q.sha256, p.cost_nanousd, p.source_position,

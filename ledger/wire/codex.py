@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger.wire.counts import count
+from ledger.wire.counts import EMPTY, count
 from ledger.wire.usage import Part, Usage
 
 _FIELDS = (
@@ -24,8 +24,13 @@ _FIELDS = (
 
 def parts(usage: dict[str, Any]) -> tuple[Part, ...]:
     """Return the one row of a response's own usage."""
-    given = {name: count(usage.get(name)) for name in _FIELDS}
-    return (Part(role="message", model="", usage=_usage(given)),)
+    return (Part(role="message", model="", usage=_usage(counts(usage))),)
+
+
+def counts(usage: Any) -> dict[str, int | None]:
+    """Return the counts that a usage object or a running total states, and nothing else that stands in it."""
+    given = usage if type(usage) is dict else EMPTY
+    return {name: count(given.get(name)) for name in _FIELDS}
 
 
 def step(total: Any, before: Any, last: Any, *, carried: bool) -> tuple[Part, ...]:
@@ -37,16 +42,13 @@ def step(total: Any, before: Any, last: Any, *, carried: bool) -> tuple[Part, ..
     """
     if type(total) is not dict:
         return ()
-    now = {name: count(total.get(name)) for name in _FIELDS}
+    now, own = counts(total), counts(last) if type(last) is dict else None
     if type(before) is not dict:
-        given = now
-        if carried and type(last) is dict:
-            given = {name: count(last.get(name)) for name in _FIELDS}
+        given = own if carried and own is not None else now
     else:
-        given = _difference(now, {name: count(before.get(name)) for name in _FIELDS})
-        if total == last or any(value is not None and value < 0 for value in given.values()):
-            restarted = last if type(last) is dict else total
-            given = {name: count(restarted.get(name)) for name in _FIELDS}
+        given = _difference(now, counts(before))
+        if now == own or any(value is not None and value < 0 for value in given.values()):
+            given = now if own is None else own
     return (Part(role="message", model="", usage=_usage(given)),)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -109,9 +107,9 @@ class Child:
         self.started.append(child)
         return child
 
-    def run(self, script: str, *arguments: object, given: str = "", nobody: bool = False) -> str:
+    def run(self, script: str, *arguments: object, given: str = "") -> str:
         """Run a script to its end and return what it printed. It must succeed."""
-        command = [*(_as_nobody() if nobody else []), *self.command(script, *arguments)]
+        command = self.command(script, *arguments)
         done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -132,17 +130,6 @@ def child() -> Iterator[Child]:
     children = Child()
     yield children
     children.end()
-
-
-def _as_nobody() -> list[str]:
-    """Return what to put before a command so that permissions bind it: to root they do not apply."""
-    if os.geteuid():
-        return []
-    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    probe = [*prefix, sys.executable, "-I", "-c", "import ledger"]
-    if not shutil.which("setpriv") or subprocess.run(probe, capture_output=True, check=False).returncode:
-        pytest.skip("no other user can be taken on here")
-    return prefix
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -93,16 +94,16 @@ def test_a_reader_sees_every_event_once_while_four_processes_write(
     writers = [child.start("writer", backend.kind, backend.place, stream, count) for stream in streams]
     seen, last = [], 0
     deadline = time.monotonic() + 120
-    with backend.open() as reader:
+    with backend.open() as reader, ThreadPoolExecutor(4) as pool:
+        said = [pool.submit(writer.stdout.read) for writer in writers]
         while len(seen) < 4 * count and time.monotonic() < deadline:
             page = reader.events_after(last, soak.random.choice((1, 3, 500)))
+            assert [one.position for one in page] == list(range(last + 1, last + 1 + len(page)))
             seen += page
-            if page:
-                assert [one.position for one in page] == list(range(last + 1, last + 1 + len(page)))
-                last = page[-1].position
-        acknowledged = {line.split()[1] for one in writers for line in one.stdout if line.startswith("ack")}
+            last += len(page)
+        lines = [line for one in said for line in one.result().splitlines()]
         assert [one.wait() for one in writers] == [0, 0, 0, 0]
         assert Counter(one.stream_id for one in seen) == Counter(dict.fromkeys(streams, count))
-        assert {one.event_id.hex() for one in seen} == acknowledged
+        assert {one.event_id.hex() for one in seen} == {line.split()[1] for line in lines if line.startswith("ack")}
         assert len({one.event_id for one in seen}) == len(seen)
         assert_sound(reader)

@@ -58,7 +58,6 @@ CREATE TABLE gen_sessions (
   client TEXT NOT NULL,
   forked_from TEXT NOT NULL,
   parent TEXT NOT NULL,
-  billing TEXT NOT NULL,
   agent_type TEXT NOT NULL,
   has_records INTEGER NOT NULL,
   PRIMARY KEY (session_key)
@@ -101,6 +100,7 @@ CREATE TABLE gen_sources (
   device INTEGER NOT NULL,
   inode INTEGER NOT NULL,
   carry TEXT NOT NULL,
+  billing TEXT NOT NULL,
   PRIMARY KEY (stream_id)
 )
  WITHOUT ROWID,

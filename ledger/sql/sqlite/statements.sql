@@ -26,7 +26,7 @@ SELECT gen_quotes.quote_key, gen_quotes.sha256, gen_quotes.quote, gen_quotes.sup
 FROM gen_quotes;
 
 -- name: all_sources
-SELECT gen_sources.stream_id, gen_sources.client, gen_sources.path, gen_sources.root, gen_sources.version, gen_sources."end", gen_sources.tail, gen_sources.size, gen_sources.mtime_ns, gen_sources.device, gen_sources.inode, gen_sources.carry
+SELECT gen_sources.stream_id, gen_sources.client, gen_sources.path, gen_sources.root, gen_sources.version, gen_sources."end", gen_sources.tail, gen_sources.size, gen_sources.mtime_ns, gen_sources.device, gen_sources.inode, gen_sources.carry, gen_sources.billing
 FROM gen_sources;
 
 -- name: any_span_quote
@@ -134,13 +134,13 @@ INSERT INTO log_meta ("key", value) VALUES (?, ?);
 INSERT INTO gen_quotes (quote_key, sha256, quote, superseded_by) VALUES (?, ?, ?, ?) ON CONFLICT (quote_key) DO UPDATE SET sha256 = excluded.sha256, quote = excluded.quote, superseded_by = excluded.superseded_by;
 
 -- name: put_session
-INSERT INTO gen_sessions (session_key, session_id, client, forked_from, parent, billing, agent_type, has_records) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE SET session_id = excluded.session_id, client = excluded.client, forked_from = excluded.forked_from, parent = excluded.parent, billing = excluded.billing, agent_type = excluded.agent_type, has_records = excluded.has_records;
+INSERT INTO gen_sessions (session_key, session_id, client, forked_from, parent, agent_type, has_records) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE SET session_id = excluded.session_id, client = excluded.client, forked_from = excluded.forked_from, parent = excluded.parent, agent_type = excluded.agent_type, has_records = excluded.has_records;
 
 -- name: put_sighting
 INSERT INTO gen_sightings (group_id, variant, session_key, agent_id, sidechain, nested, first_at, last_at, lines, final, ending, rank, digest, source_position, source_index) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (group_id, variant, session_key, agent_id, sidechain, nested) DO UPDATE SET first_at = excluded.first_at, last_at = excluded.last_at, lines = excluded.lines, final = excluded.final, ending = excluded.ending, rank = excluded.rank, digest = excluded.digest, source_position = excluded.source_position, source_index = excluded.source_index;
 
 -- name: put_source
-INSERT INTO gen_sources (stream_id, client, path, root, version, "end", tail, size, mtime_ns, device, inode, carry) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (stream_id) DO UPDATE SET client = excluded.client, path = excluded.path, root = excluded.root, version = excluded.version, "end" = excluded."end", tail = excluded.tail, size = excluded.size, mtime_ns = excluded.mtime_ns, device = excluded.device, inode = excluded.inode, carry = excluded.carry;
+INSERT INTO gen_sources (stream_id, client, path, root, version, "end", tail, size, mtime_ns, device, inode, carry, billing) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (stream_id) DO UPDATE SET client = excluded.client, path = excluded.path, root = excluded.root, version = excluded.version, "end" = excluded."end", tail = excluded.tail, size = excluded.size, mtime_ns = excluded.mtime_ns, device = excluded.device, inode = excluded.inode, carry = excluded.carry, billing = excluded.billing;
 
 -- name: put_span
 INSERT INTO gen_spans (span_id, session_key, agent_id, turn_key, dimension_id, occurred_at, parent, ended_at, ran_us, waited_us, input_uncached, cache_read, cache_write_5m, cache_write_1h, output, reasoning, reported_total, lower_bound, upper_bound, cost_nanousd, named_quote, quote, first_cost_nanousd, reported_cost_nanousd, attempt, attempt_kind, http_status, part, call_id, source_position, source_index, final, ending, lines, copied_lines, replayed_lines, rank, digest, sidechain, nested, contested) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (span_id) DO UPDATE SET session_key = excluded.session_key, agent_id = excluded.agent_id, turn_key = excluded.turn_key, dimension_id = excluded.dimension_id, occurred_at = excluded.occurred_at, parent = excluded.parent, ended_at = excluded.ended_at, ran_us = excluded.ran_us, waited_us = excluded.waited_us, input_uncached = excluded.input_uncached, cache_read = excluded.cache_read, cache_write_5m = excluded.cache_write_5m, cache_write_1h = excluded.cache_write_1h, output = excluded.output, reasoning = excluded.reasoning, reported_total = excluded.reported_total, lower_bound = excluded.lower_bound, upper_bound = excluded.upper_bound, cost_nanousd = excluded.cost_nanousd, named_quote = excluded.named_quote, quote = excluded.quote, first_cost_nanousd = excluded.first_cost_nanousd, reported_cost_nanousd = excluded.reported_cost_nanousd, attempt = excluded.attempt, attempt_kind = excluded.attempt_kind, http_status = excluded.http_status, part = excluded.part, call_id = excluded.call_id, source_position = excluded.source_position, source_index = excluded.source_index, final = excluded.final, ending = excluded.ending, lines = excluded.lines, copied_lines = excluded.copied_lines, replayed_lines = excluded.replayed_lines, rank = excluded.rank, digest = excluded.digest, sidechain = excluded.sidechain, nested = excluded.nested, contested = excluded.contested;
@@ -157,7 +157,7 @@ FROM gen_quotes
 WHERE gen_quotes.quote_key = ?;
 
 -- name: session
-SELECT gen_sessions.session_key, gen_sessions.session_id, gen_sessions.client, gen_sessions.forked_from, gen_sessions.parent, gen_sessions.billing, gen_sessions.agent_type, gen_sessions.has_records
+SELECT gen_sessions.session_key, gen_sessions.session_id, gen_sessions.client, gen_sessions.forked_from, gen_sessions.parent, gen_sessions.agent_type, gen_sessions.has_records
 FROM gen_sessions
 WHERE gen_sessions.session_key = ?;
 
@@ -185,7 +185,7 @@ FROM gen_sightings
 WHERE gen_sightings.group_id = ?;
 
 -- name: source
-SELECT gen_sources.stream_id, gen_sources.client, gen_sources.path, gen_sources.root, gen_sources.version, gen_sources."end", gen_sources.tail, gen_sources.size, gen_sources.mtime_ns, gen_sources.device, gen_sources.inode, gen_sources.carry
+SELECT gen_sources.stream_id, gen_sources.client, gen_sources.path, gen_sources.root, gen_sources.version, gen_sources."end", gen_sources.tail, gen_sources.size, gen_sources.mtime_ns, gen_sources.device, gen_sources.inode, gen_sources.carry, gen_sources.billing
 FROM gen_sources
 WHERE gen_sources.stream_id = ?;
 

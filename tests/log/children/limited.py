@@ -1,6 +1,7 @@
-"""Append until the system refuses to let a file grow, then with the limit lifted: `limited.py PLACE`.
+"""Write until the system refuses to let a file grow: `limited.py append|create PLACE`.
 
-Prints one JSON object: the error, and the versions and blobs before, after it and at the end.
+Prints one JSON object: the error; for `append` also the version and whether the blob is there after it, and
+the version when the limit is lifted.
 """
 
 from __future__ import annotations
@@ -20,23 +21,41 @@ from ledger.log.blobs import make_blob
 from ledger.log.log import Log, StreamAppend
 
 
-def main(place: str) -> None:
-    """Run into the limit and out of it."""
+def main(how: str, place: str) -> None:
+    """Run into the limit."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    with Log.open(Path(place)) as log:
+    said: dict[str, object] = {}
+    (_append if how == "append" else _create)(Path(place), said)
+    print(json.dumps(said))
+
+
+def _create(place: Path, said: dict[str, object]) -> None:
+    _limit(20_000)
+    try:
+        Log.create(place)
+    except LedgerError as error:
+        said["error"], said["message"] = type(error).__name__, str(error)
+    _limit(resource.RLIM_INFINITY)
+
+
+def _append(place: Path, said: dict[str, object]) -> None:
+    with Log.open(place) as log:
         event = NewEvent(body=SourceTruncated(offset=1, size=0), event_id=new_id())
         blob = make_blob(os.urandom(4_000_000))
-        said: dict[str, object] = {"before": log.stream_version("source:a")}
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))
+        said["before"] = log.stream_version("source:a")
+        _limit(1_000_000)
         try:
             log.append([StreamAppend("source:a", 1, [event])], [(event.event_id, blob)])
         except LedgerError as error:
             said["error"], said["message"] = type(error).__name__, str(error)
         said["after"], said["blob"] = log.stream_version("source:a"), log.blob(blob.sha256) is not None
-        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        _limit(resource.RLIM_INFINITY)
         log.append([StreamAppend("source:a", 1, [event])], [(event.event_id, blob)])
         said["end"] = log.stream_version("source:a")
-    print(json.dumps(said))
+
+
+def _limit(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
 main(*sys.argv[1:])

@@ -1,23 +1,37 @@
-"""Open a log as another user might, read it and try to append: `visitor.py PLACE`. Prints one JSON object."""
+"""Open a log as another user, read it and try to append: `visitor.py open|create PLACE`. Prints one JSON object.
+
+To root no permission applies, so root becomes nobody first, when all that it needs is loaded.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import sys
 from pathlib import Path
 
+from ledger import sql
 from ledger.errors import LedgerError
 from ledger.events.envelope import NewEvent
 from ledger.events.sources import SourceTruncated
 from ledger.ids import new_id
 from ledger.log.log import Log, StreamAppend
 
+NOBODY = 65534
 
-def main(place: str) -> None:
+
+def main(how: str, place: str) -> None:
     """Say how far one gets."""
+    importlib.import_module("ledger.log.append")
+    sql.statements("sqlite")
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
     said: dict[str, object] = {}
     try:
-        with Log.open(Path(place)) as log:
+        with Log.open(Path(place), create=how == "create") as log:
             said["readonly"] = log.readonly
             said["events"] = len(log.events_after(0))
             event = NewEvent(body=SourceTruncated(offset=1, size=0), event_id=new_id())
