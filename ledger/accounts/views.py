@@ -34,7 +34,8 @@ JOIN gen_dimensions d ON d.dimension_id = s.dimension_id GROUP BY t.turn_key""",
 FROM gen_sessions n JOIN gen_spans s ON s.session_key = n.session_key
 JOIN gen_dimensions d ON d.dimension_id = s.dimension_id GROUP BY n.session_key""",
     "jobs": """SELECT j.call_id, j.client, j.tool, j.agent_id, j.agent_type, s.span_id, n.session_id, j.called_at,
-  j.returned_at, CASE WHEN j.status <> '' THEN j.status WHEN j.called_at IS NULL THEN 'unknown' ELSE 'running' END AS status
+  j.returned_at,
+  CASE WHEN j.status <> '' THEN j.status WHEN j.called_at IS NULL THEN 'unknown' ELSE 'running' END AS status
 FROM gen_jobs j LEFT JOIN gen_spans s ON s.call_id = j.call_id AND s.part = 'tool' AND s.span_id >= j.group_id || ':'
   AND s.span_id < j.group_id || ';'
 LEFT JOIN gen_sessions n ON n.session_key = s.session_key""",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -173,12 +175,25 @@ def reprice(model: str | None, reason: str | None, db: str | None, format: str) 
         return run_reprice(log, model, reason, format)
 
 
+@contextmanager
+def _log_or_none_yet(path: Path) -> Iterator[Log]:
+    """Open the log; where there is none yet, an empty one that vanishes: to look makes no log."""
+    import tempfile
+
+    if path.exists():
+        with Log.open(path) as log:
+            yield log
+        return
+    with tempfile.TemporaryDirectory(prefix="tallybook-") as scratch, Log.create(Path(scratch) / "none.db") as log:
+        yield log
+
+
 def prices_list(all_: bool, db: str | None, format: str) -> int:
     """Print the prices in use."""
     from reports.prices import list_prices
 
     checked_format(format)
-    with Log.open(resolve(db), create=True) as log:
+    with _log_or_none_yet(resolve(db)) as log:
         return list_prices(log, format, everything=all_)
 
 
@@ -187,7 +202,7 @@ def prices_show(model: str, provider: str | None, db: str | None, format: str) -
     from reports.prices import show_prices
 
     checked_format(format)
-    with Log.open(resolve(db), create=True) as log:
+    with _log_or_none_yet(resolve(db)) as log:
         return show_prices(log, model, provider, format)
 
 

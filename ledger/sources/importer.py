@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -22,8 +21,8 @@ from ledger.prices.book import Book
 from ledger.prices.quote import Quote
 from ledger.sources import discover
 from ledger.sources.discover import Found
-from ledger.sources.read import Item, Task, as_blob, read_source
 from ledger.sources.quotes import record_quote, recorded_quotes
+from ledger.sources.read import Item, Task, as_blob, read_source
 from ledger.sources.reading import Projects
 from ledger.sources.workers import read_all
 

@@ -60,9 +60,8 @@ def read_source(task: Task, find_quote: FindQuote, projects: Projects) -> Iterat
         begin, carry = task.begin, task.carry
         if task.version == 0:
             found = task.found
-            yield _item(
-                task, SourceOpened(found.client, str(found.path), str(found.root), found.device, found.inode, task.billing)
-            )
+            place = (str(found.path), str(found.root), found.device, found.inode)
+            yield _item(task, SourceOpened(found.client, *place, task.billing))
         elif size < begin or (begin and tail_digest(file, begin) != task.tail):
             yield _item(task, SourceTruncated(offset=begin, size=size))
             begin, carry = 0, "{}"

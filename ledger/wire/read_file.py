@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from ledger.errors import UsageError
 from ledger.wire.counts import inner, plus
 from ledger.wire.dialects import read
 from ledger.wire.usage import Reading
@@ -30,7 +31,7 @@ _WRAPPERS = ("message", "response", "x_groq", "delta", "metadata")
 """Where an event of a stream keeps its usage: Anthropic, OpenAI responses, Groq, Cohere, Bedrock."""
 
 
-class UsageFileError(ValueError):
+class UsageFileError(UsageError, ValueError):
     """The file cannot be read as usage; the message is one line and says what to do next."""
 
 
