@@ -129,7 +129,7 @@ _SUMS: dict[str, str] = {
     **{name: f"sum({_MODEL} AND d.status = '{name}')" for name in STATUSES},
     "retries": f"sum({_MODEL} AND s.attempt_kind = 'retry')",
     "fallbacks": f"sum({_MODEL} AND s.attempt_kind = 'fallback')",
-    "beside": f"sum({_MODEL} AND s.part <> '')",
+    "beside": f"sum({_MODEL} AND s.lines = 0)",
     **{name: f"sum(CASE WHEN {_MODEL} THEN coalesce(s.{name}, 0) ELSE 0 END)" for name in TOKEN_CLASSES},
     **{f"{name}_unknown": f"sum({_MODEL} AND s.{name} IS NULL)" for name in TOKEN_CLASSES},
     "unknown_usage_spans": f"sum({_MODEL} AND coalesce(s.input_uncached, s.cache_read, s.output) IS NULL)",
@@ -281,13 +281,19 @@ def rebuilt(scene: Scene) -> Iterable[Finding]:
         live = scene.view.store
         for table in ("spans", "totals", "sessions", "turns", "jobs", "agents", "sightings", "quotes", "span_quotes",
                       "sources", "dimensions"):  # fmt: skip
-            mine, theirs = f"{live.prefix}{table}", f"{store.prefix}{table}"
+            mine, theirs = (f"{one.prefix}{table} {_used(one, table)}" for one in (live, store))
             for side, first, second in (("live", mine, theirs), ("rebuilt", theirs, mine)):
                 sql = f"SELECT * FROM {first} EXCEPT SELECT * FROM {second}"
                 for row in live.connection.execute(sql):
                     yield Finding(f"{table}: only {side}", found=str(row[:6]))
     finally:
         store.drop()
+
+
+def _used(store: Store, table: str) -> str:
+    """Return the condition that leaves out rows to which no span points: what once had a span, and lost it."""
+    key = {"turns": "turn_key", "dimensions": "dimension_id"}.get(table)
+    return f"WHERE {key} IN (SELECT {key} FROM {store.prefix}spans)" if key else ""
 
 
 Checker = Callable[[Scene], Iterable[Finding]]

@@ -44,9 +44,9 @@ class Zone:
 
     def midnight_us(self, day: calendar.date) -> int:
         """Return the instant at which a day begins: its first, where a clock change repeats or skips it."""
-        if self._zone is None:
-            return int(time.mktime((day.year, day.month, day.day, 0, 0, 0, 0, 0, -1))) * 1_000_000
         moment = datetime(day.year, day.month, day.day, tzinfo=self._zone)
+        if self._zone is None:  # not by time.mktime: of a midnight that comes twice it takes either
+            return round(moment.timestamp()) * 1_000_000
         return (moment.astimezone(UTC) - _EPOCH) // _MICROSECOND
 
     def moment(self, at_us: int) -> datetime:
@@ -84,10 +84,10 @@ def _week(day: calendar.date) -> str:
     return f"{year:04d}-W{week:02d}"
 
 
-def parse_day(text: str, zone: Zone, now_us: int) -> int:
+def parse_day(text: str, zone: Zone, now_us: int, option: str = "--since") -> int:
     """Return the instant at which the named day begins: `2026-11-30`, `2026-11`, `today`, `yesterday`, `7d`.
 
-    `7d` is the midnight seven days ago. Raises UsageError for anything else.
+    `7d` is the midnight seven days ago. Raises UsageError for anything else, naming the option.
     """
     today = zone.date(now_us)
     word = text.strip().lower()
@@ -102,7 +102,9 @@ def parse_day(text: str, zone: Zone, now_us: int) -> int:
             word += "-01"
         return zone.midnight_us(calendar.date.fromisoformat(word))
     except (ValueError, OverflowError):
-        raise UsageError(f"{text}: not a day: use 2026-11-30, 2026-11, today, yesterday or 7d") from None
+        raise UsageError(
+            f"{option} {text or repr(text)}: not a day: use 2026-11-30, 2026-11, today, yesterday or 7d"
+        ) from None
 
 
 def iso(at_us: int | None) -> str | None:

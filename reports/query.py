@@ -23,6 +23,7 @@ from reports.periods import PERIODS, Zone, parse_day
 BY = ("session", *DIMENSIONS, *PERIODS)
 """Every dimension a report may be grouped by."""
 SORTS = ("cost", "tokens", "time")
+KINDS = ("model", "tool", "hook", "approval")
 _FOREVER = 1 << 62
 
 
@@ -66,13 +67,15 @@ def make_question(
         raise UsageError(f"--by: name at least one of {', '.join(BY)}")
     zone, now_us = Zone(tz), time.time_ns() // 1000
     since_us = None if since is None else parse_day(since, zone, now_us)
-    until_us = None if until is None else parse_day(until, zone, now_us)
+    until_us = None if until is None else parse_day(until, zone, now_us, "--until")
     if since_us is not None and until_us is not None and until_us <= since_us:
         raise UsageError(
             "--until is exclusive and must be later than --since: name the day after the last one"
         )
     if sort is not None and sort not in SORTS:
         raise UsageError(f"--sort {sort}: unknown: use one of {', '.join(SORTS)}")
+    if kind is not None and kind not in KINDS:
+        raise UsageError(f"--kind {kind}: unknown: use one of {', '.join(KINDS)}")
     given = {"session": session, "project": project, "model": model, "client": client, "kind": kind}
     filters = tuple((name, value) for name, value in given.items() if value is not None)
     timely = "session" in names or set(names) & set(PERIODS)
@@ -140,8 +143,9 @@ def _conditions(question: Question, bucket: str | None) -> tuple[list[str], list
             where.append("substr(s.session_id, 1, length(?)) = ?")
             parameters += [value, value]
         elif name == "project":
-            where.append("(d.project = ? OR d.project LIKE ? ESCAPE '\\')")
-            parameters += [value, "%/" + _literal(value.rstrip("/"))]
+            folder = value.rstrip("/")
+            where.append("(d.project IN (?, ?) OR substr(d.project, -length(?)) = ?)")
+            parameters += [value, folder or value, *["/" + folder if folder else value] * 2]
         else:
             where.append(f"d.{name} = ?")
             parameters.append(value)
@@ -152,11 +156,6 @@ def _conditions(question: Question, bucket: str | None) -> tuple[list[str], list
         where.append(f"{bucket} < ?")
         parameters.append(question.until_us)
     return where, parameters
-
-
-def _literal(text: str) -> str:
-    """Return the text for LIKE, with its signs taken literally."""
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def _from_spans(view: View, question: Question) -> Groups:

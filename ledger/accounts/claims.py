@@ -59,8 +59,6 @@ class SessionFacts(NamedTuple):
     forked_from: str = ""
     parent: str = ""
     has_records: bool = False
-    earliest_own_at: int | None = None
-    """The earliest response that no other session holds, None where there is none."""
 
 
 class Claim(NamedTuple):
@@ -81,7 +79,14 @@ class Claim(NamedTuple):
     contested: int
 
 
-Facts = Mapping[int, SessionFacts]
+class Facts(NamedTuple):
+    """What deciding may ask of the sessions that hold a response."""
+
+    sessions: Mapping[int, SessionFacts]
+    earliest_lacking: Callable[[int, int], int | None] = lambda holder, other: None
+    """(holder, other) -> when the first response was that `holder` has and `other` lacks; None: it has none."""
+
+
 OwnerRule = Callable[[list[Sight], Facts], int]
 
 
@@ -121,8 +126,7 @@ def by_request(sights: list[Sight], facts: Facts) -> list[Claim]:
     replayed = sum(s.lines for name, seen in variants.items() if name not in kept for s in seen)
     places = len(sights)
     return [
-        _claim(name, variants[name], facts, replayed if name == home else 0, places, owner_by_time)
-        for name in kept
+        _claim(name, variants[name], facts, replayed if name == home else 0, places, owner_by_time) for name in kept
     ]
 
 
@@ -137,21 +141,19 @@ def by_lineage(sights: list[Sight], facts: Facts) -> list[Claim]:
     Two sessions with equal totals are two sessions, unless one was forked from the other: then its equal
     prefix is a replay. Sessions that have records of their own responses do not count by totals.
     """
-    counted = [s for s in sights if not facts[s.session_key].has_records]
+    counted = [s for s in sights if not facts.sessions[s.session_key].has_records]
     families: dict[int, list[Sight]] = {}
     holders = {s.session_key for s in counted}
-    ids = {facts[key].session_id: key for key in holders}
+    ids = {facts.sessions[key].session_id: key for key in holders}
     for sight in counted:
         families.setdefault(_eldest(sight.session_key, facts, ids), []).append(sight)
     return [
-        _claim(facts[eldest].session_id, family, facts, 0, len(sights), owner_by_lineage)
-        for eldest, family in sorted(families.items(), key=lambda item: facts[item[0]].session_id)
+        _claim(facts.sessions[eldest].session_id, family, facts, 0, len(sights), owner_by_lineage)
+        for eldest, family in sorted(families.items(), key=lambda item: facts.sessions[item[0]].session_id)
     ]
 
 
-def _claim(
-    variant: str, seen: list[Sight], facts: Facts, replayed: int, places: int, owner_of: OwnerRule
-) -> Claim:
+def _claim(variant: str, seen: list[Sight], facts: Facts, replayed: int, places: int, owner_of: OwnerRule) -> Claim:
     sessions = {s.session_key for s in seen}
     owner_key = next(iter(sessions)) if len(sessions) == 1 else owner_of(seen, facts)
     own = [s for s in seen if s.session_key == owner_key]
@@ -174,19 +176,28 @@ def _claim(
 
 
 def owner_by_time(seen: list[Sight], facts: Facts) -> int:
-    """Return the session whose earliest response of its own is earliest; one without any comes first."""
+    """Return the session that comes first: whose earliest response that the other lacks is earliest.
+
+    A session that has none, being wholly contained in the other, comes before it. Of several sessions the one
+    that comes behind the fewest others owns, then the one that saw the response first.
+    """
+    keys = sorted({s.session_key for s in seen})
+
+    def behind(key: int, other: int) -> bool:
+        mine, theirs = facts.earliest_lacking(key, other), facts.earliest_lacking(other, key)
+        return (-1 if mine is None else mine) > (-1 if theirs is None else theirs)
 
     def order(key: int) -> tuple[int, int, str]:
-        own_at = facts[key].earliest_own_at
+        losses = sum(behind(key, other) for other in keys if other != key)
         first_at = min(s.first_at for s in seen if s.session_key == key)
-        return (-1 if own_at is None else own_at, first_at, facts[key].session_id)
+        return (losses, first_at, facts.sessions[key].session_id)
 
-    return min({s.session_key for s in seen}, key=order)
+    return min(keys, key=order)
 
 
 def owner_by_lineage(seen: list[Sight], facts: Facts) -> int:
     """Return the session that the others were forked from, by what they say themselves; else by time."""
-    ids = {facts[s.session_key].session_id: s.session_key for s in seen}
+    ids = {facts.sessions[s.session_key].session_id: s.session_key for s in seen}
     roots = {_eldest(key, facts, ids) for key in ids.values()}
     if len(roots) == 1:
         return roots.pop()
@@ -197,7 +208,7 @@ def _eldest(key: int, facts: Facts, holders: Mapping[str, int]) -> int:
     """Return the furthest ancestor among the holders, following fork and parent links without a gap."""
     visited = {key}
     while True:
-        fact = facts[key]
+        fact = facts.sessions[key]
         above = holders.get(fact.forked_from) if fact.forked_from else None
         if above is None and fact.parent:
             above = holders.get(fact.parent)

@@ -60,9 +60,7 @@ def parts_of(client: str, observation: Any) -> tuple[Part, ...]:
             return ()
         return codex.parts(usage) if client == "codex" else anthropic.parts(usage)
     if type(observation) is Cumulative:
-        total, before, last = (
-            _decode(raw) for raw in (observation.total, observation.before, observation.last)
-        )
+        total, before, last = (_decode(raw) for raw in (observation.total, observation.before, observation.last))
         return codex.step(total, before, last, carried=observation.carried)
     return ()
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ledger.accounts import clients
 from ledger.accounts.booking import Booking, copy_of
-from ledger.accounts.claims import Claim, Sight
+from ledger.accounts.claims import Claim, Facts, Sight
 from ledger.accounts.entities import Job, Source, smaller_time, smaller_word
 from ledger.accounts.known import Known
 from ledger.accounts.prices import QuoteBook
@@ -117,9 +117,7 @@ class Fold:
             else:
                 self._observe[kind](client, one, body.contexts[one.c], key)
 
-    def _sight(
-        self, client: str, one: Any, context: seen.Context, key: int, position: int, index: int
-    ) -> None:
+    def _sight(self, client: str, one: Any, context: seen.Context, key: int, position: int, index: int) -> None:
         if client == "codex" and type(one) is seen.Response:
             session = self.known.session(key)
             if not session.has_records:
@@ -206,6 +204,7 @@ class Fold:
         return {group_id for key in self.touched for (group_id,) in self.store.all("session_groups", key)}
 
     def _settle_groups(self, groups: Iterable[str]) -> None:
+        self.known.lacking.clear()
         existing = self.store.groups_spans(groups)
         for group_id in groups:
             self._settle_group(group_id, existing.get(group_id, []), self.news.pop(group_id, None))
@@ -251,11 +250,8 @@ class Fold:
     def _claims(self, group_id: str, sights: list[Sight]) -> list[Claim]:
         contested = len(sights) > 1
         if not contested and not group_id.startswith("codex:"):
-            return clients.decide(group_id, sights, {})
-        facts = {
-            sight.session_key: self.known.facts(sight.session_key, contested=contested) for sight in sights
-        }
-        return clients.decide(group_id, sights, facts)
+            return clients.decide(group_id, sights, Facts({}))
+        return clients.decide(group_id, sights, self.known.facts({sight.session_key for sight in sights}))
 
     def _jobs(self, group_id: str, existing: list[SpanRow]) -> list[Job]:
         """Return the delegations of a response. A call stands in the response's own line, so none is missed."""
@@ -282,9 +278,13 @@ class Fold:
     def _reassign_turns(self) -> None:
         """Move spans of earlier slices that stand after a prompt which became known only now."""
         for (key, agent_id), since in self.turns_from.items():
-            for old in self.store.spans("agent_spans_since", key, since, agent_id):
-                turn_key = self.known.turn(key, agent_id, old.occurred_at)
-                if turn_key != old.turn_key and old.part != "tool":
+            spans = self.store.spans("agent_spans_since", key, since, agent_id)
+            at = {old.span_id: old.occurred_at for old in spans}
+            for old in spans:
+                # A call is in the turn of the response that made it.
+                begun = at.get(old.parent or "", since - 1) if old.part == "tool" else old.occurred_at
+                turn_key = self.known.turn(key, agent_id, begun) if begun >= since else old.turn_key
+                if turn_key != old.turn_key:
                     row = copy_of(old)
                     row.turn_key = turn_key
                     self._put(row, old)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 
-from ledger.accounts.claims import SessionFacts
+from ledger.accounts.claims import Facts, SessionFacts
 from ledger.accounts.entities import Agent, Job, Session, Source, smaller_word
 from ledger.accounts.rows import Dimensions
 from ledger.accounts.store import Store, dimension_key
@@ -41,6 +42,8 @@ class Known:
         self.changed_agents: set[tuple[int, str]] = set()
         self.jobs: dict[int, Job] = {}
         self.sources: dict[str, Source] = {}
+        self.lacking: dict[tuple[int, int], int | None] = {}
+        """Answers of `_earliest_lacking`; forgotten when sightings were written."""
         self._turns: dict[tuple[int, str], _Turns] = {}
         self.new_turns: list[tuple[int, str, int, str, int | None]] = []
 
@@ -73,17 +76,22 @@ class Known:
             raise LedgerError(f"two sessions have one key ({session.session_id}, {session_id}): report this")
         return session
 
-    def facts(self, key: int, *, contested: bool) -> SessionFacts:
-        """Return what deciding needs to know of a session."""
+    def facts(self, keys: Iterable[int]) -> Facts:
+        """Return what deciding needs to know of sessions."""
+        return Facts({key: self._facts(key) for key in keys}, self._earliest_lacking)
+
+    def _facts(self, key: int) -> SessionFacts:
         session = self.session(key)
-        own_at = self.store.one("earliest_own", key) if contested else None
-        return SessionFacts(
-            session.session_id,
-            session.forked_from,
-            session.parent,
-            bool(session.has_records),
-            own_at[0] if own_at else None,
-        )
+        return SessionFacts(session.session_id, session.forked_from, session.parent, bool(session.has_records))
+
+    def _earliest_lacking(self, holder: int, other: int) -> int | None:
+        """Return when the first response was that one session holds and the other lacks, by what is written."""
+        pair = (holder, other)
+        if pair not in self.lacking:
+            found = [row[0] for row in self.store.all("earliest_own", holder)]
+            found += [row[0] for row in self.store.all("earliest_lacking", holder, other) if row[0] is not None]
+            self.lacking[pair] = min(found, default=None)
+        return self.lacking[pair]
 
     def agent(self, key: int, agent_id: str) -> Agent | None:
         """Return what is known of a sub-agent, None where that is nothing."""

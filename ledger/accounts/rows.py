@@ -143,7 +143,7 @@ def contribution(row: SpanRow, kind: str, status: str) -> tuple[int, ...]:
         *_ENDED[status],
         row.attempt_kind == "retry",
         row.attempt_kind == "fallback",
-        row.part != "",
+        row.lines == 0,
         uncached or 0,
         read or 0,
         short or 0,

@@ -97,9 +97,7 @@ spans = Table(
     Index("gen_spans_by_session", "session_key", "occurred_at"),
     Index("gen_spans_by_dimension", "dimension_id", "occurred_at"),
     Index("gen_spans_by_time", "occurred_at"),
-    Index(
-        "gen_spans_by_quote", "named_quote", sqlite_where=text("cost_nanousd IS NULL AND named_quote <> 0")
-    ),
+    Index("gen_spans_by_quote", "named_quote", sqlite_where=text("cost_nanousd IS NULL AND named_quote <> 0")),
     sqlite_strict=True,
 )
 

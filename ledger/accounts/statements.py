@@ -54,9 +54,7 @@ _spans, _sightings, _turns, _totals = schema.spans, schema.sightings, schema.tur
 
 def _bounds(condition: ColumnElement[bool]) -> ClauseElement:
     at = _spans.c.occurred_at
-    return select(func.min(at), func.max(at)).where(
-        condition, at >= bindparam("begin_at"), at < bindparam("end_at")
-    )
+    return select(func.min(at), func.max(at)).where(condition, at >= bindparam("begin_at"), at < bindparam("end_at"))
 
 
 def _import_sums() -> ClauseElement:
@@ -84,9 +82,16 @@ def _spans_of_groups() -> ClauseElement:
     groups = func.json_each(bindparam("groups")).table_valued("value", name="wanted")
     span_id = _spans.c.span_id
     low, high = (groups.c.value.op("||")(literal_column(end)) for end in ("':'", "';'"))
-    return (
-        select(groups.c.value, _spans).select_from(groups).join(_spans, (span_id >= low) & (span_id < high))
+    return select(groups.c.value, _spans).select_from(groups).join(_spans, (span_id >= low) & (span_id < high))
+
+
+def _earliest_lacking() -> ClauseElement:
+    """When the first response with several sightings was that one session holds and the other does not."""
+    holds, lacks = _sightings.alias("holds"), _sightings.alias("lacks")
+    other = select(lacks.c.group_id).where(
+        lacks.c.group_id == holds.c.group_id, lacks.c.session_key == bindparam("other_key")
     )
+    return select(func.min(holds.c.first_at)).where(holds.c.session_key == bindparam("holder_key"), ~other.exists())
 
 
 def _cell() -> list[ColumnElement[bool]]:
@@ -119,13 +124,12 @@ STATEMENTS: dict[str, ClauseElement] = {
     )
     .order_by(_spans.c.occurred_at)
     .limit(literal_column("1")),
+    "earliest_lacking": _earliest_lacking(),
     "dimension_bounds": _bounds(_spans.c.dimension_id == bindparam("dimension_id")),
     "session_bounds": select(func.min(_spans.c.occurred_at), func.max(_spans.c.occurred_at)).where(
         _spans.c.session_key == bindparam("session_key"), _spans.c.dimension_id == bindparam("dimension_id")
     ),
-    "set_bounds": update(_totals)
-    .where(*_cell())
-    .values(first_at=bindparam("first_at"), last_at=bindparam("last_at")),
+    "set_bounds": update(_totals).where(*_cell()).values(first_at=bindparam("first_at"), last_at=bindparam("last_at")),
     "put_sighting": _put(_sightings),
     "drop_sightings": delete(_sightings).where(_sightings.c.group_id == bindparam("group_id")),
     "sightings": _by(_sightings, "group_id"),

@@ -127,9 +127,7 @@ class Checkpoint:
         """Return (generation, version, position) of the live one, None where nothing was folded yet."""
         if not self._exists():
             return None
-        row = self.connection.execute(
-            "SELECT generation, version, position FROM projections WHERE live = 1"
-        ).fetchone()
+        row = self.connection.execute("SELECT generation, version, position FROM projections WHERE live = 1").fetchone()
         return None if row is None else (row[0], row[1], row[2])
 
     def _exists(self) -> bool:
@@ -171,13 +169,9 @@ class Checkpoint:
 
     def position(self, generation: int) -> int:
         """Return up to where a generation is folded."""
-        row = self.connection.execute(
-            "SELECT position FROM projections WHERE generation = ?", (generation,)
-        ).fetchone()
+        row = self.connection.execute("SELECT position FROM projections WHERE generation = ?", (generation,)).fetchone()
         return -1 if row is None else int(row[0])
 
     def move(self, generation: int, position: int) -> None:
         """Record up to where a generation is folded."""
-        self.connection.execute(
-            "UPDATE projections SET position = ? WHERE generation = ?", (position, generation)
-        )
+        self.connection.execute("UPDATE projections SET position = ? WHERE generation = ?", (position, generation))

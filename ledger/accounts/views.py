@@ -5,9 +5,7 @@ from __future__ import annotations
 from ledger.accounts.amounts import AMOUNTS, DIMENSIONS
 
 _DIMENSIONS = ", ".join(f"d.{name}" for name in DIMENSIONS)
-_TOKENS = (
-    "s.input_uncached, s.cache_read, s.cache_write_5m, s.cache_write_1h, s.output, s.reasoning, s.reported_total"
-)
+_TOKENS = "s.input_uncached, s.cache_read, s.cache_write_5m, s.cache_write_1h, s.output, s.reasoning, s.reported_total"
 
 VIEWS = {
     "spans": f"""SELECT s.span_id, n.session_id, coalesce(nullif(t.turn_id, ''), CAST(s.turn_key AS TEXT)) AS turn_id,

@@ -59,9 +59,7 @@ def _prepare(new: NewEvent) -> _Prepared:
     if type(new.body) is EncodedBody:
         known = CATALOGUE.get(new.body.type)
         if known is None or not new.body.data.isascii():
-            raise InvalidEvent(
-                f"{new.body.type}: an encoded body has a type of the catalogue and is ASCII JSON"
-            )
+            raise InvalidEvent(f"{new.body.type}: an encoded body has a type of the catalogue and is ASCII JSON")
         return _Prepared(new, known.type, known.schema, new.body.data)
     entry = entry_of(new.body)
     try:

@@ -39,14 +39,10 @@ def resolve(db: str | None) -> Path:
     if scheme.partition("+")[0] == "sqlite":
         host, _, path = text[len(scheme) + 3 :].partition("/")
         if host or "?" in path:
-            raise UsageError(
-                f"{shown(text)}: give the file as sqlite:///PATH, with three slashes and no options"
-            )
+            raise UsageError(f"{shown(text)}: give the file as sqlite:///PATH, with three slashes and no options")
         return _file(path)
     if scheme.partition("+")[0] in SCHEMES:
-        raise UsageError(
-            f"{shown(text)}: PostgreSQL logs are not supported yet: give the path of an SQLite file"
-        )
+        raise UsageError(f"{shown(text)}: PostgreSQL logs are not supported yet: give the path of an SQLite file")
     raise UsageError(f"{shown(text)}: unknown kind of log: give a path or sqlite:///PATH")
 
 

@@ -103,8 +103,7 @@ class Log:
         if int(found) < FORMAT:
             if self.readonly:
                 raise LogUnavailable(
-                    f"{self.path}: has an older log format ({found}): "
-                    "run `ledger init` as someone who may write it"
+                    f"{self.path}: has an older log format ({found}): run `ledger init` as someone who may write it"
                 )
             from ledger.log.migrate import upgrade
 
@@ -189,9 +188,7 @@ def _is_there(path: Path) -> bool:
         return False
     except OSError as error:
         reason = error.strerror or str(error)
-        raise LogUnavailable(
-            f"{path}: cannot be reached ({reason}): check the permissions of its folder"
-        ) from error
+        raise LogUnavailable(f"{path}: cannot be reached ({reason}): check the permissions of its folder") from error
     return True
 
 

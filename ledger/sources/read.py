@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
@@ -53,9 +54,10 @@ class Item(msgspec.Struct, array_like=True):
 
 def read_source(task: Task, find_quote: FindQuote, projects: Projects) -> Iterator[Item]:
     """Yield the events that bring a source's stream up to its file. Raises OSError where it cannot be read."""
-    with task.found.path.open("rb", buffering=0) as given:
+    with ExitStack() as opened:
+        given = opened.enter_context(task.found.path.open("rb", buffering=0))
         stat = os.fstat(given.fileno())
-        file = _plain(given) if task.found.path.suffix == ".zst" else given
+        file = opened.enter_context(_plain(given)) if task.found.path.suffix == ".zst" else given
         size = os.fstat(file.fileno()).st_size
         begin, carry = task.begin, task.carry
         if task.version == 0:

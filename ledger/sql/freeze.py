@@ -40,9 +40,7 @@ def frozen() -> dict[str, str]:
         "projections.sql": list(_tables(accounts.PROJECTIONS)),
     }
     files = {name: ";;\n\n".join(parts) + ";;\n" for name, parts in scripts.items()}
-    files["statements.sql"] = (
-        "\n\n".join(f"-- name: {name}\n{_text(named[name])};" for name in sorted(named)) + "\n"
-    )
+    files["statements.sql"] = "\n\n".join(f"-- name: {name}\n{_text(named[name])};" for name in sorted(named)) + "\n"
     return files
 
 

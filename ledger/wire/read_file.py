@@ -6,6 +6,7 @@ Needs the standard library and msgspec only. Nothing is stored.
 from __future__ import annotations
 
 import json
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,8 @@ def read_usage_file(path: Path | str, provider: str, endpoint: str, stream: bool
 
 def _text(path: Path) -> str:
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        text = content.decode("utf-8-sig")
     except FileNotFoundError:
         raise UsageFileError(f"{_shown(str(path))} does not exist: check the path") from None
     except UnicodeDecodeError:

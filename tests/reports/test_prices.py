@@ -521,10 +521,10 @@ def test_decide_never_supersedes_by_what_does_not_hold_wherever_the_old_one_does
     assert not move.superseded
 
 
-def test_bodies_come_in_chunks_of_a_thousand() -> None:
+def test_bodies_come_in_chunks() -> None:
     a = quote("1")
     found = bodies([Move("m", "", a.name, tuple(span(n, None, a) for n in range(2_500)), False)], "why")
-    assert [len(body.spans) for body in found if isinstance(body, SpanPriced)] == [1000, 1000, 500]
+    assert [len(body.spans) for body in found if isinstance(body, SpanPriced)] == [200] * 12 + [100]
     assert len({name for body in found if isinstance(body, SpanPriced) for name in body.spans}) == 2_500
 
 

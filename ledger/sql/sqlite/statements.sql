@@ -61,6 +61,13 @@ DELETE FROM gen_sightings WHERE gen_sightings.group_id = ?;
 -- name: drop_span
 DELETE FROM gen_spans WHERE gen_spans.span_id = ?;
 
+-- name: earliest_lacking
+SELECT min(holds.first_at) AS min_1
+FROM gen_sightings AS holds
+WHERE holds.session_key = ? AND NOT (EXISTS (SELECT lacks.group_id
+FROM gen_sightings AS lacks
+WHERE lacks.group_id = holds.group_id AND lacks.session_key = ?));
+
 -- name: earliest_own
 SELECT gen_spans.occurred_at
 FROM gen_spans
