@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from reports.periods import Zone
 from reports.query import ask, make_question
 from reports.report import report
 from reports.show import show
-from reports.text import bold
+from reports.text import bold, safe
 from reports.verify import as_table
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -25,9 +26,9 @@ SAMPLE = Path(__file__).parent / "sample"
 
 def demo(sample: str | None, home: Path, use_environment: bool) -> int:
     """Play the demo on the bundled sample, or on another home folder; return 0 if every check holds."""
-    folder = SAMPLE if sample is None else Path(sample).expanduser()
+    folder = SAMPLE if sample is None else Path(os.path.expanduser(sample))  # noqa: PTH111 - of ~nobody it makes no error
     if not any(discover.roots(client, folder, use_environment=False) for client in discover.CLIENTS):
-        raise UsageError(f"{folder}: no sessions there: give a home folder that holds .claude or .codex")
+        raise UsageError(f"--sample {folder}: no sessions there: give a home folder that holds .claude or .codex")
     with (
         tempfile.TemporaryDirectory(prefix="tallybook-demo-") as scratch,
         Log.open(Path(scratch) / "ledger.db", create=True) as log,
@@ -58,7 +59,7 @@ def _reports(view: View) -> None:
 
 
 def _title(text: str, command: str) -> None:
-    put(f"\n{bold(text)}\n$ {command}")
+    put(f"\n{bold(text)}\n$ {safe(command)}")
 
 
 def _yours(home: Path, use_environment: bool) -> None:

@@ -70,8 +70,14 @@ class Figures:
         return ">= " if lower else "<= " if self["upper_bound_spans"] else ""
 
     def cost_text(self, decimals: int) -> str:
-        """Return the cost for a table, with its sign; `unknown` where nothing is known."""
+        """Return the cost for a table, with its sign; `unknown` where nothing is known.
+
+        Where no price is known and the client or provider gave a figure of its own, that is shown, and said so.
+        """
         if not self["priced_spans"]:
+            if self["reported_cost_spans"]:
+                lower = ">= " if self["reported_cost_spans"] < self["requests"] else ""
+                return f"{lower}{self['reported_cost_nanousd'] / 1e9:,.{decimals}f} reported"
             return "unknown" if self["requests"] else "-"
         return f"{self.bound()}{self['cost_nanousd'] / 1e9:,.{decimals}f}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -24,11 +25,19 @@ def checked_format(name: str) -> str:
 
 def put(text: str) -> None:
     """Write text and a newline to standard output; what the terminal's encoding lacks is replaced."""
-    try:
-        sys.stdout.write(text + "\n")
-    except UnicodeEncodeError:
-        encoding = sys.stdout.encoding or "ascii"
-        sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+    _Output().write(text + "\n")
+
+
+class _Output:
+    """Standard output for whoever writes to a file."""
+
+    def write(self, text: str) -> None:
+        """Write text; what the terminal's encoding lacks is replaced."""
+        try:
+            sys.stdout.write(text)
+        except UnicodeEncodeError:
+            encoding = sys.stdout.encoding or "ascii"
+            sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
 
 
 def put_json(value: Any) -> None:
@@ -43,7 +52,7 @@ def put_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Write rows as CSV (RFC 4180). An unknown value is an empty cell."""
     import csv
 
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer = csv.writer(_Output(), lineterminator="\n")
     writer.writerow(header)
     for row in rows:
         writer.writerow(
@@ -59,7 +68,7 @@ class Progress:
         self.begun = time.monotonic()
         self.shown_at = self.begun + 0.7
         self.visible = False
-        self.watched = sys.stderr.isatty()
+        self.watched = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def __call__(self, done: int, total: int) -> None:
         """Show how far it is."""

@@ -12,7 +12,7 @@ from ledger.errors import UsageError
 from reports.figures import Figures, decimals_for, usd
 from reports.output import put, put_csv, put_json
 from reports.periods import Zone, iso
-from reports.text import Column, table
+from reports.text import Column, safe, table
 
 _SPANS_SHOWN = 12
 """How many requests of one turn a table names before it only counts the rest."""
@@ -255,7 +255,7 @@ def as_table(session: Session, zone: Zone) -> str:
         Column("cost USD", right=True),
         Column("time", right=True, rank=5),
     ]
-    head = f"session {session.session_id} ({session.client}), {len(session.turns)} turns"
+    head = safe(f"session {session.session_id} ({session.client}), {len(session.turns)} turns")
     return f"{head}\n{table(columns, rows, ['total', *_cells(total, decimals, zone)])}"
 
 

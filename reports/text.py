@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 _HARMFUL = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0))}
 # Signs that turn the direction of text or hide: a name with them can pass for another.
-_HARMFUL |= {
-    code: f"\\u{code:04x}"
-    for code in (*range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x206A), 0xFEFF)
-}
+_HIDDEN = (
+    0xAD, 0x61C, 0x115F, 0x1160, 0x180E, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070),
+    0x3164, 0xFEFF, 0xFFA0, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080),
+)  # fmt: skip
+_HARMFUL |= {code: f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}" for code in _HIDDEN}
 _HARMFUL |= dict.fromkeys(range(55296, 57344), "�")
 
 
@@ -28,10 +29,13 @@ def width(text: str) -> int:
     """Return how many columns a text takes in a terminal: wide signs take two, combining ones none."""
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in text
-    )
+    return sum(_columns(char) for char in text)
+
+
+def _columns(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me") or "\u1161" <= char <= "\u11ff" or "\ud7b0" <= char <= "\ud7fb":
+        return 0  # set over or into the sign before it, as are the vowels and ends of a Korean syllable
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def shortened(text: str, room: int) -> str:
@@ -51,16 +55,18 @@ def shortened_path(text: str, room: int) -> str:
     """Return a path cut at its front, where it says least."""
     if width(text) <= room:
         return text
-    kept = text
-    while kept and width(kept) > room - 1:
-        kept = kept[1:]
-    return "…" + kept
+    begin, used = len(text), 0
+    while begin and used + _columns(text[begin - 1]) <= room - 1:
+        begin -= 1
+        used += _columns(text[begin])
+    return "…" + text[begin:]
 
 
 def terminal_columns() -> int:
     """Return the width to set tables for: the terminal's, COLUMNS, or unlimited in a pipe."""
-    if os.environ.get("COLUMNS", "").isdigit():
-        return max(40, int(os.environ["COLUMNS"]))
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and len(told) < 10:
+        return max(40, int(told))
     if not sys.stdout.isatty():
         return 10_000
     try:

@@ -8,8 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from ledger.log.log import Log
+
+# A busy machine is no failure. Where one is found, hypothesis prints how to repeat it.
+settings.register_profile("tallybook", deadline=None, print_blob=True)
+settings.load_profile("tallybook")
 
 
 @pytest.fixture

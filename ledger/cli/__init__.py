@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from ledger import __version__
@@ -11,11 +12,38 @@ PROGRAM = "ledger"
 
 def main() -> None:
     """Run the command in sys.argv and exit: 0 done, 1 a check failed, 2 bad use or input, 130 interrupted."""
+    if sys.stdout is None or sys.stderr is None:  # closed by whoever started us
+        nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 - for as long as we live
+        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command; return its exit code. The usual case is parsed without loading the help system."""
+    """Run a command; return its exit code. A foreseen error becomes one line on standard error and exit code 2."""
+    from ledger.errors import LedgerError
+
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
+    except LedgerError as error:
+        return _fail(str(error), arguments)
+    except KeyboardInterrupt:
+        _say("\n")
+        return 130
+    except BrokenPipeError:
+        _drop(sys.stdout.fileno())
+        _say("")
+        return 141
+    except Exception as error:
+        line = _foreseen(error)
+        if line is None:
+            raise
+        return _fail(line, arguments)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    """Run a command. The usual case is parsed without loading the help system."""
     if arguments in (["--version"], ["-V"]):
         sys.stdout.write(f"tallybook {__version__}\n")
         return 0
@@ -25,59 +53,65 @@ def run(arguments: list[str]) -> int:
     if parsed is None:
         from ledger.cli.typer_app import run_typer
 
-        return guarded(run_typer, arguments)
+        return run_typer(arguments)
     command, values = parsed
-    return guarded(command.body(), **values)
-
-
-def guarded(body: object, *arguments: object, **values: object) -> int:
-    """Run a body; a foreseen error becomes one line on standard error and exit code 2."""
-    from ledger.errors import LedgerError
-
-    try:
-        code = body(*arguments, **values)  # type: ignore[operator]
-        sys.stdout.flush()
-        return int(code or 0)
-    except LedgerError as error:
-        return _fail(str(error))
-    except KeyboardInterrupt:
-        sys.stderr.write("\n")
-        return 130
-    except BrokenPipeError:
-        _drop_output()
-        return 141
-    except Exception as error:
-        line = _foreseen(error)
-        if line is None:
-            raise
-        return _fail(line)
+    return int(command.body()(**values) or 0)
 
 
 def _foreseen(error: Exception) -> str | None:
-    """Return the line for an error of the database, a file or a usage file, None for a defect of ours."""
+    """Return the line for an error of the database, a file or a damaged event, None for a defect of ours."""
+    import errno
+
+    import msgspec
+
     from ledger.log import sqlite
 
     if isinstance(error, sqlite.Error):
         return sqlite.explain(error, "the log")
+    if isinstance(error, msgspec.MsgspecError):
+        return f"the log holds an event that cannot be read ({error}): run `ledger verify`, which names it"
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
-        return f"{name}{error.strerror or error}: check the path and its permissions"
+        full = error.errno == errno.ENOSPC
+        advice = "free some space and run this again" if full else "check the path and its permissions"
+        return f"{name}{error.strerror or error}: {advice}"
     return None
 
 
-def _fail(line: str) -> int:
+def _fail(line: str, arguments: list[str]) -> int:
     from reports.text import safe
+
+    for word in arguments:
+        if "://" in word:  # it may hold a password
+            from ledger.log.location import shown
+
+            line = line.replace(word, shown(word))
 
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        _drop_output()
-    sys.stderr.write(f"{PROGRAM}: {safe(' '.join(line.splitlines()))}\n")
+    except OSError:
+        _drop(sys.stdout.fileno())
+    text = f"{PROGRAM}: {safe(' '.join(line.splitlines()))}"
+    if sys.stderr.isatty():
+        import textwrap
+
+        from reports.text import terminal_columns
+
+        wide = min(80, terminal_columns())
+        text = textwrap.fill(text, wide, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    _say(text + "\n")
     return 2
 
 
-def _drop_output() -> None:
-    """Point standard output nowhere, so that the interpreter's last flush finds no broken pipe."""
-    import os
+def _say(text: str) -> None:
+    """Write to standard error, if anyone listens."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        _drop(sys.stderr.fileno())
 
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+def _drop(descriptor: int) -> None:
+    """Point an output nowhere, so that the interpreter's last flush finds no broken pipe and no full disk."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 def _home(home: str | None) -> tuple[Path, bool]:
     """Return the home folder to look in, and whether the environment's own places hold too."""
-    if home is None:
-        return Path.home(), True
-    folder = Path(home).expanduser()
-    if not folder.is_dir():
-        from ledger.errors import UsageError
+    from ledger.errors import UsageError
 
+    try:
+        folder = Path.home() if home is None else Path(home).expanduser()
+    except RuntimeError as error:  # no HOME, or a ~name of nobody
+        raise UsageError(f"--home {home or '~'}: no such home folder: give the whole path") from error
+    if home is not None and not folder.is_dir():
         raise UsageError(f"--home {home}: is not a folder: give the home folder whose sessions to read")
-    return folder, False
+    return folder, home is None
 
 
 def _import(log: Log, clients: list[str], home: str | None, billing: str | None = None) -> list[SourceReport]:

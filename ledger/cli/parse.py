@@ -35,9 +35,9 @@ def _values(command: Command, words: list[str]) -> dict[str, Any] | None:
         option = options.get(name)
         if option is None:
             return None
+        if equals and (option.kind == "flag" or not name.startswith("--")):
+            return None
         if option.kind == "flag":
-            if equals:
-                return None
             values[option.name] = True
             continue
         if not equals:
@@ -57,7 +57,7 @@ def _values(command: Command, words: list[str]) -> dict[str, Any] | None:
 def _converted(option: Option, value: str) -> Any:
     if option.kind != "number":
         return value
-    return int(value) if value.isdecimal() else None
+    return int(value) if value.isdecimal() and value.isascii() and len(value) < 19 else None
 
 
 def _with_arguments(command: Command, values: dict[str, Any], plain: list[str]) -> dict[str, Any] | None:

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from ledger import __version__
 from ledger.cli import PROGRAM
 from ledger.cli.commands import COMMANDS, GROUPS, Argument, Command, Option
+from ledger.errors import UsageError
 
 ABOUT = (
     "What did it cost, who spent it, why did it fail? Tallybook reads the session files of coding agents into "
@@ -24,13 +26,26 @@ def run_typer(arguments: list[str]) -> int:
         code = application(args=arguments or ["--help"], prog_name=PROGRAM, standalone_mode=False)
     except typer.Exit as leaving:
         return int(leaving.exit_code)
+    except SystemExit as leaving:  # its way to say that whoever read our output has left
+        raise BrokenPipeError from leaving
     except Exception as error:
-        show = getattr(error, "show", None)
-        if show is None:
+        message = getattr(error, "format_message", None)
+        if message is None:
             raise
-        show()  # click's own errors know the command and the option
-        return 2
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group alone: it shows its commands
+            error.show()  # type: ignore[attr-defined]
+            return 2
+        text = str(message()).rstrip(".")
+        raise UsageError(f"{text[:1].lower()}{text[1:]}: see `{_meant(arguments)} --help`") from error
     return int(code or 0)
+
+
+def _meant(arguments: list[str]) -> str:
+    """Return the command that a wrong command line begins with."""
+    for command in COMMANDS:
+        if tuple(arguments[: len(command.name)]) == command.name:
+            return " ".join((PROGRAM, *command.name))
+    return f"{PROGRAM} {arguments[0]}" if arguments[:1] and arguments[0] in GROUPS else PROGRAM
 
 
 def build() -> typer.Typer:
@@ -49,20 +64,24 @@ def build() -> typer.Typer:
         application.add_typer(groups[name], name=name)
     for command in COMMANDS:
         parent = groups[command.name[0]] if len(command.name) > 1 else application
-        parent.command(command.name[-1], help=f"{command.help}\n\nExample: {command.example}")(
-            _function(command)
-        )
+        text = f"{command.help}\n\nExample: {command.example}"
+        parent.command(command.name[-1], help=text, short_help=command.help)(_function(command))
     return application
 
 
-def _root(
-    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and leave.")] = False,
-) -> None:
-    if version:
-        from ledger import __version__
-
+def _print_version(asked: bool) -> None:
+    if asked:
         typer.echo(f"tallybook {__version__}")
         raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", "-V", help="Print the version and leave.", is_eager=True, callback=_print_version),
+    ] = False,
+) -> None:
+    """Hold the option that stands before any command."""
 
 
 def _function(command: Command) -> Any:
@@ -85,9 +104,7 @@ def _option(option: Option) -> inspect.Parameter:
         kind if option.default is not None else kind | None,
         typer.Option(*option.spellings(), help=option.help, show_default=bool(option.default)),
     ]
-    return inspect.Parameter(
-        option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=annotated
-    )
+    return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=annotated)
 
 
 def _argument(argument: Argument) -> inspect.Parameter:
@@ -97,6 +114,4 @@ def _argument(argument: Argument) -> inspect.Parameter:
         default = [] if argument.many else None
         kind = kind | None
     annotated: Any = Annotated[kind, typer.Argument(help=argument.help, show_default=False)]
-    return inspect.Parameter(
-        argument.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated
-    )
+    return inspect.Parameter(argument.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)

@@ -70,12 +70,16 @@ def _connect_readonly(path: Path) -> Connection:
 
 def _set_up(connection: Connection, *, readonly: bool) -> None:
     execute = connection.execute
-    execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-    execute("PRAGMA trusted_schema=OFF")
-    execute("PRAGMA recursive_triggers=ON")
-    execute("PRAGMA cache_size=-8192")
-    if not readonly:
-        execute("PRAGMA synchronous=FULL")
+    try:
+        execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        execute("PRAGMA trusted_schema=OFF")
+        execute("PRAGMA recursive_triggers=ON")
+        execute("PRAGMA cache_size=-8192")
+        if not readonly:
+            execute("PRAGMA synchronous=FULL")
+    except Error:
+        connection.close()
+        raise
 
 
 @contextmanager

@@ -27,6 +27,8 @@ _NULL = msgspec.Raw(b"null")
 _AGENT_TOOLS = ("Task", "Agent")
 _OPEN_CALLS = 64
 """How many unanswered calls to sub-agents are waited for."""
+_RESPONSES = 16
+"""How many lines with a response are remembered, for an error that says which of them broke off."""
 _NO_PROMPT = ("[Request interrupted", "<command-name>", "<local-command", "<task-notification>")
 """How the texts of user lines begin that no user wrote as a prompt."""
 
@@ -81,7 +83,11 @@ _decode_any = msgspec.json.Decoder().decode
 
 
 class Reader:
-    """Reads one file from where it was left; `carry` is what it must remember, here nothing."""
+    """Reads one file from where it was left.
+
+    `carry` keeps the last instant, the newest lines with a response, the calls to sub-agents that have no result
+    yet, and whether the note beside a sub-agent's file was read.
+    """
 
     client = CLIENT
     billing = ""
@@ -93,12 +99,13 @@ class Reader:
         self.path, self.projects = path, projects
         self.carry: dict[str, Any] = carry
         self._session, self._agent = _from_path(path)
-        self._meta = _meta(path) if self._agent and begin == 0 else {}
+        self._noted = bool(carry.get("noted"))
+        self._meta = _meta(path) if self._agent and not self._noted else {}
         self._last_at = carry.get("at") or mtime_us
         self._pending: Response | None = None
         self._pending_lines = (0, 0, 0)
-        last = carry.get("response")
-        self._last_response = (str(last[0]), str(last[1])) if isinstance(last, list) and len(last) == 2 else ("", "")
+        self._responses: dict[str, str] = dict(carry.get("responses") or ())
+        """uuid of a line -> id of the response in it, the newest last."""
         self._open_calls: list[str] = [call for call in carry.get("calls", ()) if isinstance(call, str)]
         self._at = self._last_at
 
@@ -125,10 +132,12 @@ class Reader:
         draft.malformed += broken
         draft.no_usage += lines - taken - broken
         self.carry = {"at": self._last_at}
-        if self._last_response[0]:
-            self.carry["response"] = self._last_response
+        if self._responses:
+            self.carry["responses"] = list(self._responses.items())
         if self._open_calls:
             self.carry["calls"] = self._open_calls
+        if self._noted:
+            self.carry["noted"] = True
 
     def _worth(self, content: bytes, begin: int, end: int) -> bool:
         """Return False for a line that provably holds nothing to observe.
@@ -184,7 +193,7 @@ class Reader:
         if line.isApiErrorMessage or message.model == "<synthetic>":
             return self._failure(line, message, identity, c, offset, at, draft)
         raw = _compact(raw)
-        self._last_response = (line.uuid or "", identity)
+        self._remember(line.uuid, identity)
         stop = message.stop_reason or ""
         cost = bytes(line.costUSD).decode() if _is_number(line.costUSD) else ""
         request = line.requestId or ""
@@ -210,16 +219,25 @@ class Reader:
         self._calls(message.content, identity, c, offset, at, draft)
         return 1
 
+    def _remember(self, uuid: str | None, identity: str) -> None:
+        """Keep which response a line holds: the error that says that it broke off may come some lines later."""
+        if not uuid:
+            return
+        self._responses.pop(uuid, None)
+        self._responses[uuid] = identity
+        if len(self._responses) > _RESPONSES:
+            del self._responses[next(iter(self._responses))]
+
     def _failure(
         self, line: _Line, message: _Message, identity: str, c: int, offset: int, at: int, draft: Draft
     ) -> int:
-        """Observe a request that failed, or that the response just before broke off; other notes are neither."""
+        """Observe a request that failed, or that the response above the line broke off; other notes are neither."""
         if line.isApiErrorMessage is False:
             return 0  # the client's own note, no request: "No response requested."
         self._flush(draft)
         status = _status(line.apiErrorStatus)
-        uuid, response = self._last_response
-        if not status and uuid and line.parentUuid == uuid:
+        response = self._responses.get(line.parentUuid or "")
+        if not status and response:
             draft.observations.append(Cut(c=c, o=offset, at=at, id=response, by="cut"))
             return 1
         text = draft.blob(_text(message.content))
@@ -313,7 +331,8 @@ class Reader:
         if agent and call and status != "async_launched":
             self._flush(draft)
             c = self._context(line, draft, "anthropic", False)
-            self._open_calls = [open_call for open_call in self._open_calls if open_call != call]
+            if call in self._open_calls:  # a copy of the call waits for its own copy of the result
+                self._open_calls.remove(call)
             draft.observations.append(Returned(c=c, o=offset, at=at, id=call, agent=agent, status=status))
         if b'"usage"' in bytes(line.toolUseResult):
             draft.rollup += 1
@@ -328,7 +347,7 @@ class Reader:
                               agent_type=_word(self._meta.get("agentType")))  # fmt: skip
             c = draft.context(context)
             draft.observations.append(Delegated(c=c, o=0, at=self._last_at, id=call, agent=self._agent))
-        self._meta = {}
+        self._meta, self._noted = {}, True
 
     def _context(self, line: _Line, draft: Draft, provider: str, nested: bool) -> int:
         """Return the index of the line's context in the event."""

@@ -156,6 +156,24 @@ def test_creating_again_keeps_the_locks_of_an_open_log(log: Log, event: MakeEven
     assert done.stdout == "database is locked\n"
 
 
+def test_a_log_made_by_another_between_looking_and_locking_is_left_alone(
+    log: Log, event: MakeEvent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever saw an empty file looks again when it has the lock."""
+    log.append([StreamAppend("a", 0, [event(1)])])
+    looks: list[bool] = []
+
+    def first_look_is_old(opened: Log) -> bool:
+        looks.append(really(opened))
+        return len(looks) == 1 or looks[-1]
+
+    really = Log._is_empty
+    monkeypatch.setattr(Log, "_is_empty", first_look_is_old)
+    with Log.open(log.path, create=True) as second:
+        assert second.head_position() == 1
+    assert looks == [False, False]
+
+
 def test_many_processes_may_create_at_once(tmp_path: Path, child: Any, soak: Any) -> None:
     """Four start on a machine without a log: one makes it, all append to it."""
     for number in soak.rounds(2, 25):
