@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from typing import NamedTuple
 
 import msgspec
@@ -25,7 +26,9 @@ from ledger.accounts.catchup import View, fold_temporary, snapshot
 from ledger.accounts.store import Store
 from ledger.errors import LogTooNew
 from ledger.events import sources
+from ledger.events.envelope import Event
 from ledger.events.registry import decode
+from ledger.log import sqlite
 from ledger.log.hashing import broken_links
 from ledger.log.log import Log
 
@@ -70,8 +73,21 @@ class Scene(NamedTuple):
 
 def chains(scene: Scene) -> Iterable[Finding]:
     """Versions are 1, 2, 3 ... in every stream, each event names the hash before it, and its own hash fits."""
-    for event, wrong in broken_links(scene.log.all_events(), {}):
+    positions: list[int] = []
+
+    def passing() -> Iterator[Event]:
+        for event in scene.log.all_events():
+            positions.append(event.position)
+            yield event
+
+    for event, wrong in broken_links(passing(), {}):
         yield Finding(f"{event.stream_id} version {event.version}: {wrong}", event=event.position)
+    for before, position in zip([0, *positions], positions, strict=False):
+        if position != before + 1:
+            yield Finding("events are missing before this one", str(before + 1), str(position), event=position)
+    last = positions[-1] if positions else 0
+    if scene.view.position > last:
+        yield Finding("events are missing at the end: the accounts have seen more", str(scene.view.position), str(last))
 
 
 def catalogue(scene: Scene) -> Iterable[Finding]:
@@ -85,17 +101,27 @@ def catalogue(scene: Scene) -> Iterable[Finding]:
 
 def blobs(scene: Scene) -> Iterable[Finding]:
     """Every blob is what its name says, and none that an event links is missing."""
-    import hashlib
-
     sql = (
         "SELECT l.sha256, min(e.position), b.sha256 IS NULL FROM event_blobs l JOIN events e USING (event_id) "
         "LEFT JOIN blobs b ON b.sha256 = l.sha256 GROUP BY l.sha256"
     )
     for digest, position, missing in scene.rows(sql):
-        content = None if missing else scene.log.blob(digest)  # type: ignore[arg-type]
-        if content is None or hashlib.sha256(content).digest() != digest:
-            state = "missing" if content is None else "changed"
+        if missing or not _is_whole(scene.log, digest):  # type: ignore[arg-type]
+            state = "missing" if missing else "changed"
             yield Finding(f"blob {digest.hex()} is {state}", event=position)  # type: ignore[attr-defined, arg-type]
+
+
+def _is_whole(log: Log, digest: bytes) -> bool:
+    """Return whether a blob's content has the digest that it is kept under."""
+    import hashlib
+
+    import zstandard
+
+    try:
+        content = log.blob(digest)
+    except (zstandard.ZstdError, MemoryError):
+        return False
+    return content is not None and hashlib.sha256(content).digest() == digest
 
 
 def stretches(scene: Scene) -> Iterable[Finding]:
@@ -104,7 +130,10 @@ def stretches(scene: Scene) -> Iterable[Finding]:
     for event in scene.log.all_events():
         if not event.stream_id.startswith("source:"):
             continue
-        body = decode(event.type, event.schema, event.data)
+        try:
+            body = decode(event.type, event.schema, event.data)
+        except (LogTooNew, msgspec.MsgspecError):
+            continue  # the catalogue's check names it
         if isinstance(body, sources.LinesObserved):
             expected = ends.get(event.stream_id, 0)
             if body.begin != expected:
@@ -115,9 +144,7 @@ def stretches(scene: Scene) -> Iterable[Finding]:
             ends[event.stream_id] = 0
     for stream_id, end in scene.rows('SELECT stream_id, "end" FROM gen_sources'):
         if ends.get(str(stream_id), 0) != end:
-            yield Finding(
-                f"{stream_id}: the accounts are elsewhere", str(ends.get(str(stream_id), 0)), str(end)
-            )
+            yield Finding(f"{stream_id}: the accounts are elsewhere", str(ends.get(str(stream_id), 0)), str(end))
 
 
 # the accounts
@@ -133,6 +160,7 @@ _SUMS: dict[str, str] = {
     **{name: f"sum(CASE WHEN {_MODEL} THEN coalesce(s.{name}, 0) ELSE 0 END)" for name in TOKEN_CLASSES},
     **{f"{name}_unknown": f"sum({_MODEL} AND s.{name} IS NULL)" for name in TOKEN_CLASSES},
     "unknown_usage_spans": f"sum({_MODEL} AND coalesce(s.input_uncached, s.cache_read, s.output) IS NULL)",
+    "partial_spans": f"sum({_MODEL} AND s.partial)",
     "lower_bound_spans": f"sum({_MODEL} AND s.lower_bound)",
     "upper_bound_spans": f"sum({_MODEL} AND s.upper_bound)",
     "unpriced_spans": f"sum({_MODEL} AND s.cost_nanousd IS NULL)",
@@ -214,9 +242,7 @@ def node_sums(scene: Scene) -> Iterable[Finding]:
         f"EXCEPT SELECT t.bucket, {kept} FROM gen_totals t WHERE t.grain = {GRAIN_SESSION} GROUP BY t.bucket"
     )
     for key, *found in scene.rows(sql):
-        session = next(
-            iter(scene.rows("SELECT session_id FROM gen_sessions WHERE session_key = ?", key)), ("",)
-        )
+        session = next(iter(scene.rows("SELECT session_id FROM gen_sessions WHERE session_key = ?", key)), ("",))
         yield Finding("the turns of a session do not add up to it", found=str(found), session=str(session[0]))
 
 
@@ -311,16 +337,25 @@ CHECKS: tuple[tuple[str, Checker], ...] = (
     ("quotes", quotes),
     ("reported totals", reported_totals),
 )
+OF_THE_LOG = (chains, catalogue, blobs, stretches)
+"""Checks that need no account."""
 FULL_CHECKS: tuple[tuple[str, Checker], ...] = (("live = rebuilt", rebuilt),)
 FLAGGED = frozenset(("reported totals",))
 """Checks whose findings are the provider's own contradiction: shown, and no failure of the log."""
 
 
 def check(log: Log, *, full: bool = False, progress: Callable[[int, int], None] | None = None) -> list[Check]:
-    """Run every check in one snapshot of the accounts; `full` adds folding everything again."""
+    """Run every check in one snapshot of the accounts; `full` adds folding everything again.
+
+    Where an event is so damaged that the accounts cannot be folded, only the log is checked, and that is said.
+    """
     wanted = CHECKS + (FULL_CHECKS if full else ())
     outcomes = []
-    with snapshot(log) as view:
+    with ExitStack() as stack:
+        try:
+            view = stack.enter_context(snapshot(log))
+        except msgspec.MsgspecError as error:
+            return _without_accounts(log, error)
         scene = Scene(log, view)
         for number, (name, checker) in enumerate(wanted):
             if progress:
@@ -329,10 +364,22 @@ def check(log: Log, *, full: bool = False, progress: Callable[[int, int], None] 
     return outcomes
 
 
+def _without_accounts(log: Log, error: Exception) -> list[Check]:
+    """Check the log alone, and say why there are no accounts."""
+    nothing = Store(log.connection, 1 << 40, temporary=True)
+    nothing.drop()
+    nothing.create()
+    scene = Scene(log, View(nothing, 0, 0))
+    outcomes = [_outcome(name, checker, scene) for name, checker in CHECKS if checker in OF_THE_LOG]
+    nothing.drop()
+    found: list[dict[str, object]] = [{"what": f"an event cannot be read, so there are none: {error}"}]
+    return [*outcomes, Check("accounts", False, "1 found: The accounts can be folded from the log.", found)]
+
+
 def _outcome(name: str, checker: Checker, scene: Scene) -> Check:
     named: list[dict[str, object]] = []
     count = 0
-    for finding in checker(scene):
+    for finding in _findings(checker, scene):
         count += 1
         if len(named) < FOUND_MAX:
             named.append({key: value for key, value in finding._asdict().items() if value not in ("", None)})
@@ -341,3 +388,13 @@ def _outcome(name: str, checker: Checker, scene: Scene) -> Check:
         return Check(name, True, promise, named)
     word = "flagged" if name in FLAGGED else "found"
     return Check(name, name in FLAGGED, f"{count:,} {word}: {promise}", named)
+
+
+def _findings(checker: Checker, scene: Scene) -> Iterator[Finding]:
+    """Yield a check's findings; that it cannot be carried out on damaged rows is one more."""
+    try:
+        yield from checker(scene)
+    except sqlite.OperationalError:
+        raise  # no room, no lock, no permission: that says nothing of the log
+    except Exception as error:
+        yield Finding(f"the check cannot be carried out: {type(error).__name__}: {error}")

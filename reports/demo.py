@@ -37,7 +37,7 @@ def demo(sample: str | None, home: Path, use_environment: bool) -> int:
         reports = run_import(log, discover.CLIENTS, folder, use_environment=False)
         print_import(reports, "table", strict=False)
         with snapshot(log) as view:
-            _reports(view)
+            _reports(log, view)
         _title(
             "5. Verify: the sums hold in every grouping, and folding again gives the same",
             "ledger verify --full",
@@ -48,14 +48,14 @@ def demo(sample: str | None, home: Path, use_environment: bool) -> int:
     return 0 if all(one.ok for one in checks) else 1
 
 
-def _reports(view: View) -> None:
+def _reports(log: Log, view: View) -> None:
     _title("2. What a session cost", "ledger report")
     report(view, make_question("session"), "table")
     _title("3. What a month cost, by model", "ledger report --by month,model")
     report(view, make_question("month,model", tz="UTC"), "table")
     dearest = ask(view, make_question("session", sort="cost")).rows[0][0][0]
     _title("4. Who spent it: the dearest session as a tree", f"ledger show {dearest[:8]}")
-    show(view, dearest, Zone("UTC"), "table")
+    show(log, view, dearest, Zone("UTC"), "table")
 
 
 def _title(text: str, command: str) -> None:

@@ -50,6 +50,7 @@ class Figures:
         return {
             **counts,
             "tokens": {**tokens, "total": self.tokens},
+            "tokens_unknown": {name: self[f"{name}_unknown"] for name in TOKEN_CLASSES},
             "unknown_usage_spans": self["unknown_usage_spans"],
             "lower_bound_spans": self["lower_bound_spans"],
             "upper_bound_spans": self["upper_bound_spans"],
@@ -81,12 +82,24 @@ class Figures:
             return "unknown" if self["requests"] else "-"
         return f"{self.bound()}{self['cost_nanousd'] / 1e9:,.{decimals}f}"
 
-    def count_text(self, value: int) -> str:
-        """Return a token count for a table: `unknown` where no request told, `>= ` where some did not."""
+    def count_text(self, *names: str) -> str:
+        """Return the sum of token classes for a table: `unknown` where no request told, `>= ` where some did not.
+
+        The output of a response that broke off is a lower bound too.
+        """
+        value = sum(self[name] for name in names)
+        unknown = max(self[f"{name}_unknown"] for name in names)
+        if unknown and unknown == self["requests"] and not value:
+            return "unknown"
+        partial = "output" in names and self["partial_spans"]
+        return f">= {value:,}" if unknown or partial else f"{value:,}"
+
+    def input_text(self) -> str:
+        """Return all input for a table; a part of it that a provider does not tell apart is in it all the same."""
         unknown = self["unknown_usage_spans"]
         if unknown and unknown == self["requests"]:
             return "unknown"
-        return f">= {value:,}" if unknown else f"{value:,}"
+        return f">= {self.input:,}" if unknown else f"{self.input:,}"
 
 
 def usd(nanousd: int) -> str:

@@ -33,10 +33,8 @@ def print_import(reports: list[SourceReport], format_: str, strict: bool) -> int
 
 def _total(sources: list[dict[str, Any]]) -> dict[str, Any]:
     total: dict[str, Any] = {name: sum(source[name] for source in sources) for name in _COUNTS}
-    rules = {rule for source in sources for rule in source["duplicates"]}
-    total["duplicates"] = {
-        rule: sum(source["duplicates"].get(rule, 0) for source in sources) for rule in sorted(rules)
-    }
+    rules = dict.fromkeys(rule for source in sources for rule in source["duplicates"])
+    total["duplicates"] = {rule: sum(source["duplicates"].get(rule, 0) for source in sources) for rule in rules}
     return total
 
 
@@ -46,7 +44,7 @@ def _csv_row(source: dict[str, Any], rules: dict[str, int]) -> list[Any]:
 
 
 def _table(sources: list[dict[str, Any]], total: dict[str, Any]) -> str:
-    shown = {"files": 0, "lines": 0, "usage rows": 1, "new": 0, "same response": 1, "copied": 1, "replays": 1,
+    shown = {"files": 0, "lines": 0, "usage rows": 1, "new": 0, "same response": 1, "copied": 1, "repeated totals": 2, "replays": 1,
              "malformed": 2, "torn": 2, "lower bound": 3, "unpriced": 3}  # fmt: skip
     columns = [Column("client"), *(Column(title, right=True, rank=rank) for title, rank in shown.items())]
     rows = [[source["client"], *_cells(source)] for source in sources if source["roots"] or source["files"]]
@@ -61,6 +59,7 @@ def _cells(source: dict[str, Any]) -> list[str]:
     duplicates = source["duplicates"]
     figures = [source[name] for name in ("files", "lines", "usage_rows", "new")]
     figures += [duplicates.get("same_response", 0), duplicates.get("copied_session", 0)]
+    figures.append(duplicates.get("repeated_total", 0) + duplicates.get("total_beside_record", 0))
     figures += [source[name] for name in ("replays", "malformed", "torn", "lower_bound", "unpriced")]
     return [f"{figure:,}" for figure in figures]
 

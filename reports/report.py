@@ -41,8 +41,9 @@ def _csv(question: Question, answer: Answer) -> tuple[list[str], list[list[Any]]
     header: list[str] = []
     for key, figures in [*answer.rows, (("total", *[""] * (len(question.by) - 1)), answer.total)]:
         fields = figures.as_json()
-        tokens = fields.pop("tokens")
+        tokens, unknown = fields.pop("tokens"), fields.pop("tokens_unknown")
         flat = {**fields, **{f"tokens_{name}": value for name, value in tokens.items()}}
+        flat |= {f"tokens_unknown_{name}": value for name, value in unknown.items()}
         header = [*question.by, *flat]
         rows.append([*key, *flat.values()])
     return header, rows
@@ -96,12 +97,12 @@ def _cells(figures: Figures, decimals: int, question: Question) -> list[str]:
         f"{figures['failed']:,}",
         f"{_broken_off(figures):,}",
         f"{figures['retries']:,}",
-        counted(figures["input_uncached"]),
-        counted(figures["cache_read"]),
-        counted(figures["cache_write_5m"] + figures["cache_write_1h"]),
-        counted(figures.input),
-        counted(figures["output"]),
-        _reasoning(figures),
+        counted("input_uncached"),
+        counted("cache_read"),
+        counted("cache_write_5m", "cache_write_1h"),
+        figures.input_text(),
+        counted("output"),
+        counted("reasoning"),
         figures.cost_text(decimals),
         reported,
         last,
@@ -110,13 +111,6 @@ def _cells(figures: Figures, decimals: int, question: Question) -> list[str]:
 
 def _broken_off(figures: Figures) -> int:
     return figures["cut"] + figures["cancelled"] + figures["lost"]
-
-
-def _reasoning(figures: Figures) -> str:
-    unknown = figures["reasoning_unknown"]
-    if unknown and unknown >= figures["requests"]:
-        return "unknown"
-    return f">= {figures['reasoning']:,}" if unknown else f"{figures['reasoning']:,}"
 
 
 def _empty(total: Figures) -> set[str]:

@@ -18,6 +18,7 @@ AMOUNTS = (
     *TOKEN_CLASSES,
     *(f"{name}_unknown" for name in TOKEN_CLASSES),
     "unknown_usage_spans",
+    "partial_spans",
     "lower_bound_spans",
     "upper_bound_spans",
     "unpriced_spans",

@@ -150,7 +150,8 @@ class Booking:
         cost, lower, upper = final.price(usage) if final else (None, False, False)
         row.cost_nanousd = cost
         placeholder = clients.is_placeholder(row.span_id, row.final, row.part, usage.output)
-        row.lower_bound = int(lower or usage.unsplit_cache_write or placeholder or bool(row.ending))
+        row.partial = int(placeholder or bool(row.ending))
+        row.lower_bound = int(lower or usage.unsplit_cache_write or row.partial)
         row.upper_bound = int(upper or usage.upper_bound)
         row.first_cost_nanousd = cost if first is final else (first.price(usage)[0] if first else None)
 
@@ -182,7 +183,7 @@ def _fill_usage(row: SpanRow, usage: Usage) -> None:
     row.input_uncached, row.cache_read = usage.input_uncached, usage.cache_read
     row.cache_write_5m, row.cache_write_1h = usage.cache_write_5m, usage.cache_write_1h
     row.output, row.reasoning = usage.output, usage.reasoning
-    row.reported_total = usage.reported_total
+    row.reported_total, row.web_searches = usage.reported_total, usage.web_searches
 
 
 def _quote_of(body: seen.LinesObserved, one: Any, number: int) -> str:

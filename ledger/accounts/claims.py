@@ -158,7 +158,7 @@ def _claim(variant: str, seen: list[Sight], facts: Facts, replayed: int, places:
     owner_key = next(iter(sessions)) if len(sessions) == 1 else owner_of(seen, facts)
     own = [s for s in seen if s.session_key == owner_key]
     owner = min(own, key=lambda s: (s.sidechain, s.nested, s.first_at, s.agent_id))
-    best = max(seen, key=lambda s: (s.rank, s.digest, -s.position, -s.index))
+    best = max(seen, key=lambda s: (s.rank, s.session_key == owner_key, s.digest, -s.position, -s.index))
     lines = sum(s.lines for s in own)
     return Claim(
         variant,

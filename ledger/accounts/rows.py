@@ -40,6 +40,7 @@ class SpanRow(msgspec.Struct):
             "output",
             "reasoning",
             "reported_total",
+            "web_searches",
             "cost_nanousd",
             "first_cost_nanousd",
             "reported_cost_nanousd",
@@ -64,6 +65,9 @@ class SpanRow(msgspec.Struct):
     output: int | None = None
     reasoning: int | None = None
     reported_total: int | None = None
+    web_searches: int | None = None
+    partial: int = 0
+    """1 where the output is a lower bound: broken off, or only its opening was written."""
     lower_bound: int = 0
     upper_bound: int = 0
     cost_nanousd: int | None = None
@@ -92,9 +96,9 @@ class SpanRow(msgspec.Struct):
     copied_lines: int = 0
     replayed_lines: int = 0
     rank: int = 0
-    """What makes the fullest usage win: output tokens, then all tokens (31 bits each)."""
+    """What makes the fullest usage win: output tokens, then all tokens (31 bits each), plus 1; 0 or less without any."""
     digest: int = 0
-    """Digest of the raw usage object: settles which of two equally full ones is kept."""
+    """Digest of what the accounts take from the line: settles which of two equally full ones is kept."""
     sidechain: int = 0
     nested: int = 0
     contested: int = 0
@@ -157,6 +161,7 @@ def contribution(row: SpanRow, kind: str, status: str) -> tuple[int, ...]:
         output is None,
         reasoning is None,
         uncached is None and read is None and output is None,
+        row.partial,
         row.lower_bound,
         row.upper_bound,
         cost is None,

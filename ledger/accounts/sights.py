@@ -14,6 +14,8 @@ from ledger.accounts.store import session_key
 from ledger.events import sources as seen
 
 _MASK31 = (1 << 31) - 1
+FAILED, CUT = 0, -1
+"""Ranks of what has no usage: below every response, an ending that says nothing else below a failure."""
 
 
 class _Counts(msgspec.Struct):
@@ -35,36 +37,44 @@ def sight_of(client: str, one: Any, context: seen.Context, key: int, position: i
         return Sight(
             clients.quoted(one.request), key, context.agent, context.sidechain or one.nested, one.nested,
             one.at, one.last_at if one.last_at > one.at else one.at, one.lines,
-            bool(one.stop) or client != "claude-code", "", _rank(client, one), _digest(one.usage), position, index,
+            bool(one.stop) or client != "claude-code", "", _rank(client, one),
+            _digest(context, one.model, one.cost, bytes(one.usage)), position, index,
         )  # fmt: skip
     if kind is seen.Cumulative:
-        rank, digest = _rank(client, one), _digest(one.total)
+        totals = (bytes(one.total), bytes(one.before), bytes(one.last))
+        digest = _digest(context, one.model, one.carried, *totals)
         return Sight("", key, context.agent, context.sidechain, False, one.at, one.at, one.lines, True, "",
-                     rank, digest, position, index)  # fmt: skip
-    ending, lines = (one.by, 0) if kind is seen.Cut else ("", one.lines)
+                     _rank(client, one), digest, position, index)  # fmt: skip
+    rank, ending, lines = (CUT, one.by, 0) if kind is seen.Cut else (FAILED, "", one.lines)
+    said = (one.status, one.attempt) if kind is seen.Failure else ()
     return Sight("", key, context.agent, context.sidechain, False, one.at, one.at, lines, True, ending,
-                 0, 0, position, index)  # fmt: skip
+                 rank, _digest(context, *said), position, index)  # fmt: skip
 
 
 def _rank(client: str, one: Any) -> int:
-    """Return what makes the fullest usage win: output tokens first, then all tokens, 31 bits each."""
+    """Return what makes the fullest usage win: output tokens first, then all tokens, 31 bits each; at least 1."""
     if type(one) is seen.Response:
         try:
             counts = _counts(one.usage)
             output = max(0, counts.output_tokens)
             total = counts.input_tokens + counts.cache_read_input_tokens + counts.cache_creation_input_tokens
-            return min(output, _MASK31) << 31 | min(max(0, total + output), _MASK31)
+            return (min(output, _MASK31) << 31 | min(max(0, total + output), _MASK31)) + 1
         except (msgspec.MsgspecError, OverflowError):
             pass  # a count that is null or no number: the dialect knows what it means
     parts = clients.parts_of(client, one)
     if not parts:
-        return 0
+        return 1
     usage = parts[0].usage
-    return min(usage.output or 0, _MASK31) << 31 | min(usage.bucket_total or 0, _MASK31)
+    return (min(usage.output or 0, _MASK31) << 31 | min(usage.bucket_total or 0, _MASK31)) + 1
 
 
-def _digest(raw: msgspec.Raw) -> int:
-    return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "big") >> 1 | 1
+def _digest(context: seen.Context, *told: object) -> int:
+    """Return the digest of all that the accounts take from one observation, but for its time and its price.
+
+    Of two that are equal in this the first in the log counts, so that what was priced once keeps its price.
+    """
+    said = repr((context.project, context.branch, context.provider, *told)).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest(), "big") >> 1 | 1
 
 
 def sight_of_span(group_id: str, span: SpanRow) -> Sight:

@@ -12,7 +12,7 @@ from ledger.ids import row_key
 from ledger.log import sqlite
 from ledger.sql import script, statements
 
-VERSION = 1
+VERSION = 2
 """The version of the projection tables and of the fold's rules: another one means another generation."""
 
 TABLES = (

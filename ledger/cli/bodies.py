@@ -116,7 +116,7 @@ def show(session: str, tz: str | None, db: str | None, format: str) -> int:
 
     checked_format(format)
     with Log.open(resolve(db)) as log, snapshot(log) as view:
-        print_tree(view, session, Zone(tz), format)
+        print_tree(log, view, session, Zone(tz), format)
     return 0
 
 

@@ -37,7 +37,7 @@ class Log:
         self.path, self.connection, self.readonly = path, connection, readonly
         self.sql = statements("sqlite")
         self.lock = CommitLock(Path(f"{path}.lock"))
-        self.writer = f"tallybook/{__version__} {os.uname().nodename} {os.getpid()}"
+        self.writer = f"tallybook/{__version__} {_host()} {os.getpid()}"
 
     # opening
 
@@ -205,6 +205,11 @@ def _make_file(path: Path) -> None:
             return
         reason = error.strerror or str(error)
         raise LogUnavailable(f"{path}: cannot be created ({reason}): give another place with --db") from error
+
+
+def _host() -> str:
+    """Return the host's name without loading the socket library, which costs some milliseconds."""
+    return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "unknown")
 
 
 def may_write(minimum: str) -> bool:

@@ -93,9 +93,7 @@ class Reader:
     billing = ""
     """Its files do not say how their use is billed."""
 
-    def __init__(
-        self, path: Path, carry: dict[str, Any], begin: int, projects: Projects, mtime_us: int
-    ) -> None:
+    def __init__(self, path: Path, carry: dict[str, Any], begin: int, projects: Projects, mtime_us: int) -> None:
         self.path, self.projects = path, projects
         self.carry: dict[str, Any] = carry
         self._session, self._agent = _from_path(path)
@@ -322,11 +320,7 @@ class Reader:
 
     def _result(self, line: _Line, content: Any, offset: int, at: int, draft: Draft) -> int:
         agent = _field(line.toolUseResult, "agentId")
-        call = (
-            next((b.tool_use_id for b in content if b.tool_use_id), None)
-            if isinstance(content, list)
-            else None
-        )
+        call = next((b.tool_use_id for b in content if b.tool_use_id), None) if isinstance(content, list) else None
         status = _field(line.toolUseResult, "status")
         if agent and call and status != "async_launched":
             self._flush(draft)

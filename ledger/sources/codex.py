@@ -19,7 +19,7 @@ from ledger.sources.reading import Draft, Projects, as_raw, instant, loads_lenie
 from ledger.wire.codex import counts
 
 CLIENT = "codex"
-_NEEDLES = (b"session_meta", b"turn_context", b"token_", b"user_message")
+_NEEDLES = (b"session_meta", b"turn_context", b"token_", b"user_message", b"task_started")
 _NULL = msgspec.Raw(b"null")
 
 
@@ -39,9 +39,7 @@ class Reader:
     billing = ""
     """`subscription` once a line names the plan that its limits belong to."""
 
-    def __init__(
-        self, path: Path, carry: dict[str, Any], begin: int, projects: Projects, mtime_us: int
-    ) -> None:
+    def __init__(self, path: Path, carry: dict[str, Any], begin: int, projects: Projects, mtime_us: int) -> None:
         self.path, self.projects = path, projects
         self.carry: dict[str, Any] = dict(carry)
         self.carry.setdefault("session", _session_of(path))
@@ -103,9 +101,7 @@ class Reader:
         name = _nickname(payload.get("source"))
         if forked or parent or name:
             c = draft.context(self._context())
-            draft.observations.append(
-                Run(c=c, o=offset, at=carry["at"], forked_from=forked, parent=parent, name=name)
-            )
+            draft.observations.append(Run(c=c, o=offset, at=carry["at"], forked_from=forked, parent=parent, name=name))
         return 0
 
     def _turn_context(self, payload: dict[str, Any], offset: int, draft: Draft) -> int:
@@ -113,11 +109,19 @@ class Reader:
         self.carry["cwd"] = _text(payload.get("cwd")) or self.carry.get("cwd", "")
         return 0
 
-    def _user_message(self, payload: dict[str, Any], offset: int, draft: Draft) -> int:
+    def _task_started(self, payload: dict[str, Any], offset: int, draft: Draft) -> int:
+        """A turn begins, in versions that say so; what the user wrote stands beside it and begins no other."""
+        self.carry["tasks"] = True
         c = draft.context(self._context())
-        draft.observations.append(
-            Prompt(c=c, o=offset, at=self.carry["at"], id=f"{self.carry['session']}@{offset}")
-        )
+        identity = _text(payload.get("turn_id")) or f"{self.carry['session']}@{offset}"
+        draft.observations.append(Prompt(c=c, o=offset, at=self.carry["at"], id=identity))
+        return 0
+
+    def _user_message(self, payload: dict[str, Any], offset: int, draft: Draft) -> int:
+        if self.carry.get("tasks"):
+            return 0
+        c = draft.context(self._context())
+        draft.observations.append(Prompt(c=c, o=offset, at=self.carry["at"], id=f"{self.carry['session']}@{offset}"))
         return 0
 
     def _token_count(self, payload: dict[str, Any], offset: int, draft: Draft) -> int:
@@ -179,6 +183,7 @@ _HANDLERS = {
     "session_meta": Reader._session_meta,
     "turn_context": Reader._turn_context,
     "user_message": Reader._user_message,
+    "task_started": Reader._task_started,
     "token_count": Reader._token_count,
     "token_usage_record": Reader._record,
 }

@@ -32,10 +32,7 @@ def roots(client: str, home: Path, *, use_environment: bool) -> list[Path]:
     user's own home and not to one given with --home.
     """
     found = [
-        folder
-        for base in _bases(client, home, use_environment)
-        for folder in _folders(client, base)
-        if folder.is_dir()
+        folder for base in _bases(client, home, use_environment) for folder in _folders(client, base) if folder.is_dir()
     ]
     unique = {folder.resolve(): folder for folder in reversed(found)}
     return sorted(unique.values())
@@ -59,6 +56,7 @@ def _folders(client: str, base: Path) -> list[Path]:
 def files(client: str, root: Path, problems: list[str]) -> Iterator[Found]:
     """Yield the session files below a folder. What cannot be read is named in `problems`."""
     endings = (".jsonl",) if client == "claude-code" else (".jsonl", ".jsonl.zst")
+    root = Path(os.path.abspath(root))
     pending = [str(root)]
     while pending:
         folder = pending.pop()

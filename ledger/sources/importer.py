@@ -50,6 +50,8 @@ class SourceReport(msgspec.Struct, kw_only=True):
     unpriced: int = 0
     roots: list[str] = []
     problems: list[str] = []
+    repeated: int = 0
+    """Running totals that said again what the line before had said."""
 
     @property
     def clean(self) -> bool:
@@ -222,6 +224,7 @@ class _Pass:
                 report.usage_rows += item.usage_rows
                 report.malformed += item.malformed
                 report.torn += item.torn
+                report.repeated += item.repeated
 
     def _record_quotes(self, quotes: Iterable[Quote]) -> None:
         for quote in quotes:
@@ -253,8 +256,17 @@ def _conclude(report: SourceReport, before: dict[str, int], after: dict[str, int
     """Fill in what the lines came to: the difference that this import made to the accounts."""
     change = {name: after[name] - before[name] for name in after}
     report.new = change["requests"]
-    own = change["requests"] - change["beside"]
-    report.duplicates = {"same_response": change["lines"] - own, "copied_session": change["copied_lines"]}
+    repeats = change["lines"] - (change["requests"] - change["beside"])
+    copies = change["copied_lines"]
+    if repeats < 0:  # lines that were counted as repeats before turned out to be copies
+        repeats, copies = 0, copies + repeats
+    told = change["lines"] + change["copied_lines"] + change["replayed_lines"]
+    report.duplicates = {
+        "same_response": repeats,
+        "copied_session": copies,
+        "repeated_total": report.repeated,
+        "total_beside_record": max(0, report.usage_rows - report.repeated - told),
+    }
     report.replays = change["replayed_lines"]
     report.lower_bound = change["lower_bound_spans"]
     report.unpriced = change["unpriced_spans"]

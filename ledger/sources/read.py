@@ -50,6 +50,7 @@ class Item(msgspec.Struct, array_like=True):
     usage_rows: int = 0
     malformed: int = 0
     torn: int = 0
+    repeated: int = 0
 
 
 def read_source(task: Task, find_quote: FindQuote, projects: Projects) -> Iterator[Item]:
@@ -95,9 +96,7 @@ def _stretches(
         yield _item(task, SourceBilled(reader.billing))
 
 
-def _lines(
-    task: Task, file: BinaryIO, draft: Draft, reader: Any, stat: os.stat_result | None, torn: int
-) -> Item:
+def _lines(task: Task, file: BinaryIO, draft: Draft, reader: Any, stat: os.stat_result | None, torn: int) -> Item:
     position = file.tell()
     digest = tail_digest(file, draft.end)
     file.seek(position)
@@ -106,7 +105,7 @@ def _lines(
     item.blobs = [tuple(blob) for blob in draft.blobs.values()]  # type: ignore[misc]
     item.quotes = list(draft.used.values())
     item.usage_rows = sum(getattr(one, "lines", 0) for one in draft.observations) + draft.repeated
-    item.malformed, item.torn = draft.malformed, torn
+    item.malformed, item.torn, item.repeated = draft.malformed, torn, draft.repeated
     return item
 
 

@@ -86,9 +86,7 @@ def _read_apart(shares: list[list[tuple[int, Task]]], read: ReadTask) -> Iterato
                         buffer += piece
                         for frame in _frames(buffer):
                             if frame.task < 0:
-                                raise LedgerError(
-                                    f"reading session files failed ({frame.problem}): report this"
-                                )
+                                raise LedgerError(f"reading session files failed ({frame.problem}): report this")
                             if frame.done:
                                 open_tasks.discard(frame.task)
                             yield Result(frame.task, frame.item, frame.problem, frame.done)
@@ -98,9 +96,7 @@ def _read_apart(shares: list[list[tuple[int, Task]]], read: ReadTask) -> Iterato
                     os.waitpid(pid, 0)
                     del children[fd]
                     for number in sorted(open_tasks):
-                        yield Result(
-                            number, None, "a reading process ended early: run the import again", True
-                        )
+                        yield Result(number, None, "a reading process ended early: run the import again", True)
         finally:
             for fd, (pid, _, _) in children.items():
                 os.close(fd)

@@ -15,9 +15,11 @@ SAMPLE = str(ROOT / "reports" / "sample")
 
 HEAVY = {"sqlalchemy", "alembic", "httpx", "pydantic", "typer", "click", "rich", "genai_prices"}
 """What no hot command loads: each costs more than the whole command."""
-IDLE = {"zoneinfo", "_zoneinfo", "csv", "_csv", "hashlib", "_hashlib", "zstandard", "tempfile", "subprocess", "multiprocessing",
-        "logging", "asyncio", "argparse", "email", "http", "importlib.metadata", "importlib.resources",
-        "platformdirs", "socket", "ssl"}  # fmt: skip
+IDLE = {
+    "zoneinfo", "_zoneinfo", "csv", "_csv", "hashlib", "_hashlib", "zstandard", "tempfile", "subprocess", "logging",
+    "multiprocessing", "asyncio", "argparse", "email", "http", "importlib.metadata", "importlib.resources", "socket",
+    "platformdirs", "ssl",
+}  # fmt: skip
 """What a report does not need: OpenSSL alone costs some milliseconds."""
 OWN = {"ledger.accounts.fold", "ledger.cli.typer_app", "ledger.invariants", "ledger.log.append", "ledger.log.migrate"}
 """Our own rooms that a reader who is up to date does not enter."""

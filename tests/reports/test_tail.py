@@ -103,6 +103,7 @@ def test_lines_fit_the_terminal(printed: Any, monkeypatch: pytest.MonkeyPatch, c
 
 
 def test_times_are_local(printed: Any, monkeypatch: pytest.MonkeyPatch, db: Path) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     at = stored(db)[-1].at // 1_000_000
     shown = []
     for zone in ("UTC", "Asia/Tokyo"):

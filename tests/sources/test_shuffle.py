@@ -471,3 +471,158 @@ def test_streams_in_any_interleaving(name: str, tree_of: Any, expected: Expected
                     appended_again(log, interleaved(events, soak.random), copy, soak.random)
                     assert_same(expected.of(name), accounts(copy), f"round {number}, copy {copied}")
                     assert_sound(copy)
+
+
+# homes that no client wrote: everything that can meet does meet
+
+
+def strange_claude(rng: random.Random) -> dict[Path, bytes]:
+    """Return files of Claude Code in which few ids meet often: copies that differ, sub-agents, errors, stops."""
+    folder = Path(".claude/projects/p")
+    places = [folder / f"s{number}.jsonl" for number in range(3)]
+    places += [folder / f"s{rng.randrange(3)}/subagents/agent-a{number}.jsonl" for number in range(2)]
+    files = {path: b"".join(_strange_lines(rng, path)) for path in places}
+    for number in range(2):
+        if rng.random() < 0.5:
+            of = next(path for path in places if path.name == f"agent-a{number}.jsonl")
+            note = {"agentType": rng.choice(_TYPES), "toolUseId": f"t{rng.randrange(4)}"}
+            files[of.with_suffix(".meta.json")] = json.dumps(note).encode()
+    return {path: content for path, content in files.items() if content}
+
+
+_TYPES = ("Explore", "helper")
+
+
+def _strange_lines(rng: random.Random, path: Path) -> Iterator[bytes]:
+    agent = {"agentId": path.stem[6:], "isSidechain": True} if path.stem.startswith("agent-") else {}
+    session = path.parts[3] if agent else path.stem
+    calls: list[str] = []
+    answered: list[tuple[str, int]] = []
+    for number in range(rng.randint(0, 12)):
+        at = rng.randrange(60)
+        more: dict[str, Any] = {"sessionId": session if rng.random() < 0.9 else f"s{rng.randrange(3)}", **agent,
+                                "cwd": rng.choice(("/p", "/q")), "gitBranch": rng.choice(("main", "side"))}  # fmt: skip
+        uuid = f"{path.stem}-{number}"
+        kind = rng.choice(("answer",) * 6 + ("prompt", "result", "error", "stop", "nested"))
+        one = rng.randrange(6)
+        if kind in ("answer", "nested"):
+            message = _strange_message(rng, one)
+            if rng.random() < 0.9:
+                more["requestId"] = f"r{one}{rng.choice(('', '', '', 'x'))}"
+            if rng.random() < 0.2:
+                more["costUSD"] = rng.choice((0.25, 0.5))
+            if not agent and rng.random() < 0.2:
+                more["isSidechain"] = True
+            if kind == "nested":
+                inner = {"type": "assistant", "uuid": uuid, "timestamp": _at(at), "message": message, **more}
+                yield _strange("progress", f"{uuid}p", at, more, data={"agentId": "a0", "message": inner})
+                continue
+            calls += [block["id"] for block in message["content"]]
+            answered.append((uuid, one))
+            yield _strange("assistant", uuid, at, more, message=message)
+        elif kind == "prompt":
+            yield _strange("user", f"p{rng.randrange(6)}", at, more, message={"content": "do this"})
+        elif kind == "result" and calls:
+            block = {"type": "tool_result", "tool_use_id": calls.pop(rng.randrange(len(calls)))}
+            result = {"agentId": f"a{rng.randrange(2)}", "status": rng.choice(("completed", "failed", None))}
+            yield _strange("user", uuid, at, more, message={"content": [block]}, toolUseResult=result)
+        elif kind == "error":
+            status = {"apiErrorStatus": rng.choice((429, 500))} if rng.random() < 0.5 else {}
+            parent = rng.choice(answered)[0] if answered and rng.random() < 0.8 else None
+            message = {"id": f"e{one}", "model": "<synthetic>", "usage": {"input_tokens": 0, "output_tokens": 0},
+                       "content": [{"type": "text", "text": "API Error"}]}  # fmt: skip
+            yield _strange("assistant", uuid, at, more, message=message, parentUuid=parent, isApiErrorMessage=True,
+                           **status)  # fmt: skip
+        elif kind == "stop":
+            yield _strange("user", uuid, at, more, interruptedMessageId=f"m{one}", message={"content": "[Request"})
+
+
+def _strange_message(rng: random.Random, one: int) -> dict[str, Any]:
+    output = rng.choice((0, 1, 70, 70, 70))
+    cached = rng.choice((0, 5))
+    usage = {"input_tokens": 5 - cached, "output_tokens": output, "cache_read_input_tokens": cached}
+    content = []
+    if one < 4 and rng.random() < 0.4:
+        kind = {"subagent_type": rng.choice(_TYPES)} if rng.random() < 0.8 else {}
+        content.append({"type": "tool_use", "id": f"t{one}", "name": rng.choice(("Task", "Agent")), "input": kind})
+    model = rng.choice(("claude-opus-4-5-20251101", "claude-haiku-4-5-20251001", "acme-coder-9"))
+    return {"id": f"m{one}", "model": model, "usage": usage, "content": content,
+            "stop_reason": rng.choice((None, "end_turn"))}  # fmt: skip
+
+
+def _at(second: int) -> str:
+    return f"2026-03-10T12:{14 + second // 30}:{second % 60:02d}Z"
+
+
+def _strange(kind: str, uuid: str, at: int, more: dict[str, Any], **fields: Any) -> bytes:
+    line = {"type": kind, "uuid": uuid, "timestamp": _at(at), **more, **fields}
+    return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+
+
+def strange_codex(rng: random.Random) -> dict[Path, bytes]:
+    """Return rollouts that fork and delegate in all directions, with running totals, records or both."""
+    files: dict[Path, bytes] = {}
+    totals: dict[int, list[int]] = {}
+    for number in range(5):
+        meta: dict[str, Any] = {"id": f"c{number}", "cwd": rng.choice(("/p", "/q")), "model_provider": "openai"}
+        begins: list[int] = []
+        if rng.random() < 0.5:
+            other = rng.randrange(6)
+            meta[rng.choice(("forked_from_id", "parent_thread_id"))] = f"c{other}"
+            begins = totals.get(other, [])[: rng.randint(0, 4)]
+        found = [_rollout(rng, "session_meta", meta)]
+        running = list(begins)
+        while len(running) < len(begins) + rng.randint(0, 3):
+            running.append((running[-1] if running else 0) + rng.choice((7, 7, 9)))
+        totals[number] = running
+        records = rng.random() < 0.3
+        for place, total in enumerate(running):
+            kind = rng.random()
+            if kind < 0.3:
+                found.append(_rollout(rng, "event_msg", {"type": "user_message"}))
+            elif kind < 0.6:
+                found.append(_rollout(rng, "turn_context", {"model": rng.choice(("gpt-5", "gpt-5-codex"))}))
+            usage = {"input_tokens": total, "output_tokens": 2 * total, "total_tokens": 3 * total}
+            count = {"type": "token_count", "info": {"total_token_usage": usage}}
+            found.append(_rollout(rng, "event_msg", count))
+            if records:
+                name = f"resp_{rng.randrange(6)}"
+                usage = {"input_tokens": 7, "output_tokens": rng.choice((3, 4)), "total_tokens": 11 + place % 2}
+                found.append(_rollout(rng, "token_usage_record", {"response_id": name, "usage": usage}))
+        path = Path(rng.choice((".codex/sessions", ".codex/archived_sessions"))) / f"rollout-c{number}.jsonl"
+        files[path] = b"".join(found)
+        if rng.random() < 0.2:
+            files[Path(".codex/sessions/2026") / path.name] = files[path]
+    return files
+
+
+def _rollout(rng: random.Random, kind: str, payload: dict[str, Any]) -> bytes:
+    line = {"timestamp": _at(rng.randrange(60)), "type": kind, "payload": payload}
+    return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+
+
+@pytest.mark.parametrize("make", [strange_claude, strange_codex], ids=["claude-code", "codex"])
+def test_a_strange_home_in_any_order(make: Any, folder: Path, soak: Soak) -> None:
+    """Made-up logs in which few ids meet often: whatever comes first, in parts, and in any interleaving of streams.
+
+    OBS-19, OBS-26, OBS-27, OBS-53.
+    """
+    for number in soak.rounds(6, 1000):
+        files = make(soak.random)
+        at = folder / str(number)
+        at.mkdir()
+        with Log.create(at / "plain.db") as log:
+            build(at / "plain", log, merged(whole(files, soak.random), soak.random), lambda: False)
+            plain = accounts(log)
+            assert_sound(log)
+        lines = {path: shuffled(one, soak.random) if is_claude(path) else one for path, one in files.items()}
+        with Log.create(at / "other.db") as log, many_events(soak.random):
+            parts = soak.random.choice(SPLITS)(lines, soak.random)
+            build(at / "other", log, merged(parts, soak.random), lambda: soak.random.random() < 0.5)
+            assert_same(plain, accounts(log), f"round {number}")
+            assert_sound(log)
+            with Log.create(at / "copy.db") as copy:
+                appended_again(log, interleaved(list(log.all_events()), soak.random), copy, soak.random)
+                assert_same(plain, accounts(copy), f"round {number}, copy")
+                assert_sound(copy)
+        shutil.rmtree(at)

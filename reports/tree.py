@@ -1,0 +1,152 @@
+"""One session as a tree: its turns, the spans in each, and below a call the turns of the sub-agent it started."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ledger.accounts.amounts import DIMENSIONS
+from ledger.accounts.catchup import View
+from ledger.accounts.rows import Dimensions, SpanRow, contribution
+from ledger.errors import UsageError
+from ledger.events.registry import decode
+from ledger.events.sources import Failure
+from ledger.log.log import Log
+from reports.figures import Figures
+
+
+class Span(NamedTuple):
+    """A span with its dimension values, and the full text of its error where it failed."""
+
+    row: SpanRow
+    values: Dimensions
+    error: str | None = None
+
+
+class Turn(NamedTuple):
+    """A turn with its own spans and, below the calls that started them, the turns of sub-agents."""
+
+    turn_id: str
+    agent_id: str
+    started_at: int | None
+    spans: list[Span]
+    children: dict[str, list[Turn]]
+    """Span id of a call -> the turns that it caused."""
+
+    def own(self) -> Figures:
+        """Return what this turn's own spans add up to."""
+        figures = Figures()
+        for span in self.spans:
+            at = span.row.occurred_at
+            figures.add(contribution(span.row, span.values.kind, span.values.status), at, at)
+        return figures
+
+    def total(self) -> Figures:
+        """Return own + children."""
+        figures = self.own()
+        for turns in self.children.values():
+            for turn in turns:
+                below = turn.total()
+                figures.add(below.amounts, below.first_at, below.last_at)
+        return figures
+
+
+class Session(NamedTuple):
+    """A session's tree. `loose` are turns of sub-agents whose call is unknown."""
+
+    session_id: str
+    client: str
+    turns: list[Turn]
+    loose: list[Turn]
+
+    def total(self) -> Figures:
+        """Return the session's total: the sum over all of its turns."""
+        figures = Figures()
+        for turn in (*self.turns, *self.loose):
+            below = turn.total()
+            figures.add(below.amounts, below.first_at, below.last_at)
+        return figures
+
+
+def load(log: Log, view: View, wanted: str) -> Session:
+    """Return the tree of the session whose id is, or begins with, `wanted`. Raises UsageError for none or many."""
+    key, session_id, client = _find(view, wanted)
+    spans = _spans(log, view, key)
+    query = view.store.connection.execute
+    named = view.store.named
+    rows = query(named("SELECT turn_key, turn_id, agent_id, started_at FROM gen_turns WHERE session_key = ?"), (key,))
+    by_turn: dict[int, list[Span]] = {}
+    for span in spans:
+        by_turn.setdefault(span.row.turn_key, []).append(span)
+    turns = [
+        Turn(turn_id, agent_id, started_at, by_turn[turn_key], {})
+        for turn_key, turn_id, agent_id, started_at in rows
+        if turn_key in by_turn
+    ]
+    turns.sort(key=lambda turn: (turn.spans[0].row.occurred_at, turn.turn_id))
+    calls = query(named("SELECT agent_id, call_id FROM gen_agents WHERE session_key = ? AND call_id <> ''"), (key,))
+    return _tree(session_id, client, turns, dict(calls.fetchall()))
+
+
+def _find(view: View, wanted: str) -> tuple[int, str, str]:
+    sql = (
+        "SELECT session_key, session_id, client FROM gen_sessions AS s WHERE substr(session_id, 1, length(?)) = ? "
+        "AND EXISTS (SELECT 1 FROM gen_spans AS p WHERE p.session_key = s.session_key) ORDER BY session_id"
+    )
+    found = view.store.connection.execute(view.store.named(sql), (wanted, wanted)).fetchall()
+    exact = [row for row in found if row[1] == wanted]
+    if len(exact) == 1 or len(found) == 1:
+        return tuple((exact or found)[0])
+    if not found:
+        raise UsageError(f"{wanted}: no session begins so: `ledger report` lists the sessions there are")
+    names = ", ".join(row[1] for row in found[:3])
+    raise UsageError(f"{wanted}: {len(found)} sessions begin so ({names}, ...): give more of the id")
+
+
+def _spans(log: Log, view: View, key: int) -> list[Span]:
+    width = len(DIMENSIONS)
+    columns = ", ".join([f"d.{name}" for name in DIMENSIONS] + [f"s.{name}" for name in SpanRow.__struct_fields__])
+    sql = (
+        f"SELECT {columns} FROM gen_spans AS s JOIN gen_dimensions AS d ON d.dimension_id = s.dimension_id "
+        "WHERE s.session_key = ? ORDER BY s.occurred_at, s.span_id"
+    )
+    rows = view.store.connection.execute(view.store.named(sql), (key,))
+    found = [Span(SpanRow(*row[width:]), Dimensions(*row[:width])) for row in rows]
+    return [span._replace(error=_error(log, span.row)) if span.values.status == "failed" else span for span in found]
+
+
+def _error(log: Log, row: SpanRow) -> str | None:
+    """Return the text of a failed request's error, None where there is none or it was purged."""
+    event = log.event_at(row.source_position)
+    body = decode(event.type, event.schema, event.data)
+    one = body.observations[row.source_index]
+    if not isinstance(one, Failure) or not one.error:
+        return None
+    content = log.blob(bytes.fromhex(one.error))
+    return None if content is None else content.decode("utf-8", "replace")
+
+
+def _tree(session_id: str, client: str, turns: list[Turn], calls: dict[str, str]) -> Session:
+    """Hang every sub-agent's turns below the call that started it; what would close a circle stays loose."""
+    place = {span.row.call_id: (turn, span) for turn in turns for span in turn.spans if span.row.part == "tool"}
+    parents = {agent: place[call][0].agent_id for agent, call in calls.items() if call in place}
+    roots, loose = [], []
+    for turn in turns:
+        call = calls.get(turn.agent_id, "")
+        if not turn.agent_id:
+            roots.append(turn)
+        elif call in place and not _circular(turn.agent_id, parents):
+            above, span = place[call]
+            above.children.setdefault(span.row.span_id, []).append(turn)
+        else:
+            loose.append(turn)
+    return Session(session_id, client, roots, loose)
+
+
+def _circular(agent_id: str, parents: dict[str, str]) -> bool:
+    seen: set[str] = set()
+    while agent_id:
+        if agent_id in seen:
+            return True
+        seen.add(agent_id)
+        agent_id = parents.get(agent_id, "")
+    return False
