@@ -37,6 +37,8 @@ def demo(sample: str | None, home: Path, use_environment: bool) -> int:
         reports = run_import(log, discover.CLIENTS, folder, use_environment=False)
         print_import(reports, "table", strict=False)
         with snapshot(log) as view:
+            if not ask(view, make_question("session")).rows:
+                raise UsageError(f"--sample {folder}: its sessions hold no request: give a home folder with more")
             _reports(log, view)
         _title(
             "5. Verify: the sums hold in every grouping, and folding again gives the same",

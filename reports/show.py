@@ -11,7 +11,7 @@ from ledger.log.log import Log
 from reports.figures import Figures, decimals_for, usd
 from reports.output import put, put_csv, put_json
 from reports.periods import Zone, iso
-from reports.text import Column, safe, table
+from reports.text import Column, safe, shortened, table, terminal_columns
 from reports.tree import Session, Span, Turn, load
 
 _SPANS_SHOWN = 12

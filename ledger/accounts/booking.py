@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal, InvalidOperation
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from ledger.accounts import clients
 from ledger.accounts.claims import Claim, Sight
 from ledger.accounts.entities import Job
-from ledger.accounts.known import Known
+from ledger.accounts.known import Account, Known
 from ledger.accounts.prices import QuoteBook
 from ledger.accounts.rows import Dimensions, SpanRow
-from ledger.accounts.store import quote_key, session_key
+from ledger.accounts.store import quote_key
 from ledger.events import sources as seen
 from ledger.events.envelope import Event
 from ledger.events.registry import decode
@@ -22,13 +22,6 @@ from ledger.wire.usage import Part, Usage
 
 NANO = 1_000_000_000
 _COST_LIMIT = 1 << 62
-
-
-class Account(NamedTuple):
-    """Whose books a response is in: a session, and a sub-agent in it (empty for the root)."""
-
-    session_key: int
-    agent_id: str
 
 
 class Booking:
@@ -72,18 +65,8 @@ class Booking:
         return rows
 
     def account(self, owner: Sight) -> Account:
-        """Return whose books a sighting is in: a sub-agent's own session is booked under its root."""
-        session = self.known.session(owner.session_key)
-        if not session.parent:
-            return Account(owner.session_key, owner.agent_id)
-        root, visited = session, {session.session_key}
-        while root.parent:
-            above = session_key(root.client, root.parent)
-            if above in visited:
-                break
-            visited.add(above)
-            root = self.known.session(above, root.parent, root.client)
-        return Account(root.session_key, session.session_id)
+        """Return whose books a sighting is in."""
+        return self.known.account(owner.session_key, owner.agent_id)
 
     def _base_row(self, group_id: str, claim: Claim, account: Account, one: Any) -> SpanRow:
         best, owner = claim.best, claim.owner
@@ -124,7 +107,7 @@ class Booking:
         if not account.agent_id:
             return "sidechain" if owner.sidechain else ""
         known = self.known.agent(account.session_key, account.agent_id)
-        name = known.agent_type if known else self.known.session(owner.session_key).agent_type
+        name = self.known.agent_type(known) if known else self.known.session(owner.session_key).agent_type
         return name or account.agent_id
 
     def _tool_row(self, base: SpanRow, job: Job) -> SpanRow:

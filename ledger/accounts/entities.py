@@ -40,7 +40,9 @@ class Agent(msgspec.Struct):
     session_key: int
     agent_id: str
     agent_type: str = ""
+    """Its kind, where its own file or the note beside it says so."""
     call_id: str = ""
+    """The call that started it; its kind is the sub-agent's where nothing else says it."""
 
 
 class Source(msgspec.Struct):

@@ -61,6 +61,8 @@ class Fold:
         self.turns_from: dict[tuple[int, str], int] = {}
         self.regrouped: set[int] = set()
         """Sessions whose say on their origin or records changed: their responses are decided again."""
+        self.delegated: set[int] = set()
+        """Sessions that turned out to be a sub-agent's: their turns go where their responses go."""
         self.repriced: set[str] = set()
         self.touched: set[int] = set()
         self.rows: dict[str, SpanRow] = {}
@@ -128,11 +130,7 @@ class Fold:
         _merge(self.news.setdefault(clients.group_of(client, one), {}), sight)
 
     def _prompt(self, client: str, one: seen.Prompt, context: seen.Context, key: int) -> None:
-        session = self.known.session(key)
-        account, agent = key, context.agent
-        if session.parent:
-            sight = Sight("", key, agent, False, False, 0, 0, 0, False, "", 0, 0, 0, 0)
-            account, agent = self.booking.account(sight)
+        account, agent = self.known.account(key, context.agent)
         turn_key = row_key("turn", client, context.session, context.agent, one.id)
         self.known.new_turns.append((turn_key, one.id, account, agent, one.at))
         pair = (account, agent)
@@ -146,7 +144,7 @@ class Fold:
         job.called_at = smaller_time(job.called_at, one.at)
         self._changed(job)
         for session, agent_id in self.known.agents_of_call(one.id):
-            self.known.learn_agent(session, agent_id, job.agent_type, one.id)
+            self.known.rename_agent(session, agent_id)
 
     def _returned(self, client: str, one: seen.Returned, context: seen.Context, key: int) -> None:
         job = self.known.job(client, one.id)
@@ -155,16 +153,18 @@ class Fold:
         job.status = smaller_word(job.status, one.status or "completed")
         self._changed(job)
         if one.agent:
-            self.known.learn_agent(key, one.agent, job.agent_type, one.id)
+            self.known.learn_agent(key, one.agent, "", one.id)
 
     def _delegated(self, client: str, one: seen.Delegated, context: seen.Context, key: int) -> None:
         job = self.known.job(client, one.id)
         job.agent_id = smaller_word(job.agent_id, one.agent)
-        self.known.learn_agent(key, one.agent, job.agent_type, one.id)
+        self.known.learn_agent(key, one.agent, "", one.id)
 
     def _run(self, client: str, one: seen.Run, context: seen.Context, key: int) -> None:
         session = self.known.session(key)
         before = msgspec.structs.astuple(session)
+        if one.parent and not session.parent:
+            self.delegated.add(key)
         session.forked_from = smaller_word(session.forked_from, one.forked_from)
         session.parent = smaller_word(session.parent, one.parent)
         session.agent_type = smaller_word(session.agent_type, one.name)
@@ -182,6 +182,7 @@ class Fold:
         """Decide everything that the collected events touch, and write the changed rows."""
         self.known.write()
         self.book.write()
+        self._move_turns()
         self._reassign_turns()
         self._settle_groups(self.news.keys() | self.calls.keys() | self._groups_of_regrouped())
         self._settle_groups(self._shared_groups())
@@ -195,7 +196,11 @@ class Fold:
         """Groups whose claims depend on what a session says of its origin or its records."""
         found: set[str] = set()
         for key in self.regrouped:
-            found |= {clients.group_of_span(row.span_id) for row in self.store.spans("session_spans", key)}
+            spans = self.store.spans("session_spans", key)
+            account = self.known.account(key, "")
+            if account.agent_id:  # a sub-agent's session stands in the books of its root
+                spans += self.store.spans("agent_spans", *account)
+            found |= {clients.group_of_span(row.span_id) for row in spans}
             found |= {group_id for (group_id,) in self.store.all("session_groups", key)}
         return found
 
@@ -214,23 +219,42 @@ class Fold:
         sights = self._sights(group_id, existing, places)
         jobs = self._jobs(group_id, existing)
         claims = self._claims(group_id, sights)
-        if not existing and len(sights) == 1:  # the usual case: a new response, seen in one place
+        if not existing and len(sights) < 2:  # the usual case: a new response, seen in one place
             for claim in claims:
                 for row in self.booking.rows(group_id, claim, jobs):
                     self._put(row, None)
             return
         rows = {row.span_id: row for claim in claims for row in self.booking.rows(group_id, claim, jobs)}
         before = {old.span_id: old for old in existing}
+        self._touch(group_id, before, rows)
         for span_id, old in before.items():
             if span_id not in rows:
                 self._drop(old)
         for span_id, row in rows.items():
             self._put(row, before.get(span_id))
-        if len(sights) > 1 or any(row.contested for row in existing):
+        contested = any(row.contested for row in existing)
+        if contested and group_id.startswith("codex:"):  # some may count no more
+            self.store.run("drop_sightings", [(group_id,)])
+        if len(sights) > 1:
             self.store.run("put_sighting", [row_of_sight(group_id, sight) for sight in sights])
 
+    def _touch(self, group_id: str, before: dict[str, SpanRow], after: dict[str, SpanRow]) -> None:
+        """Note the sessions of which another response, or another time of one, is now held by no other session."""
+        alone = [
+            {
+                (row.span_id, sight_of_span(group_id, row).session_key, row.occurred_at)
+                for row in rows.values()
+                if row.contested < 2
+            }
+            for rows in (before, after)
+        ]
+        self.touched.update(session for _, session, _ in alone[0] ^ alone[1])
+
     def _sights(self, group_id: str, existing: list[SpanRow], places: Places | None) -> list[Sight]:
-        """Return all sightings of a group: those kept, those that a lone row stands for, and the news."""
+        """Return all sightings of a group: those kept, those that a lone row stands for, and the news.
+
+        Left out are running totals of sessions that have records of their own: they never count again.
+        """
         if not existing and places and group_id.startswith("claude-code:"):
             known: Places = places  # nothing was seen before: where nothing counts, nothing is kept either
         else:
@@ -245,6 +269,8 @@ class Fold:
                 _merge(known, sight)
         if places:
             self.touched.update(sight.session_key for sight in places.values())
+        if group_id.startswith("codex:~"):
+            return [sight for sight in known.values() if not self.known.session(sight.session_key).has_records]
         return list(known.values())
 
     def _claims(self, group_id: str, sights: list[Sight]) -> list[Claim]:
@@ -267,28 +293,44 @@ class Fold:
         """Bring the spans of an agent whose name became known under that name."""
         for key, agent_id in self.known.changed_agents:
             agent = self.known.agent(key, agent_id)
-            for old in self.store.spans("agent_spans", key, agent_id) if agent and agent.agent_type else ():
+            name = self.known.agent_type(agent) if agent else ""
+            for old in self.store.spans("agent_spans", key, agent_id) if name else ():
                 values = self.known.values(old.dimension_id)
-                if agent is not None and values.agent != agent.agent_type:
+                if values.agent != name:
                     row = copy_of(old)
-                    row.dimension_id = self.known.dimension(values._replace(agent=agent.agent_type))
+                    row.dimension_id = self.known.dimension(values._replace(agent=name))
                     self._put(row, old)
         self._flush()
+
+    def _move_turns(self) -> None:
+        """Bring the turns of sub-agents' sessions, and of what those started, to the session at the root."""
+        for key in self.delegated:
+            for turn_key, turn_id, _, agent_id, started_at in self.store.all("session_turns", key):
+                if turn_id:
+                    account = self.known.account(key, "")
+                    moved = (turn_key, turn_id, account.session_key, agent_id or account.agent_id, started_at)
+                    self.store.run("put_turn", [moved])
 
     def _reassign_turns(self) -> None:
         """Move spans of earlier slices that stand after a prompt which became known only now."""
         for (key, agent_id), since in self.turns_from.items():
-            spans = self.store.spans("agent_spans_since", key, since, agent_id)
-            at = {old.span_id: old.occurred_at for old in spans}
-            for old in spans:
-                # A call is in the turn of the response that made it.
-                begun = at.get(old.parent or "", since - 1) if old.part == "tool" else old.occurred_at
-                turn_key = self.known.turn(key, agent_id, begun) if begun >= since else old.turn_key
-                if turn_key != old.turn_key:
-                    row = copy_of(old)
-                    row.turn_key = turn_key
-                    self._put(row, old)
+            moved: dict[str, int] = {}
+            for old in self.store.spans("agent_spans_since", key, since, agent_id):
+                turn_key = self.known.turn(key, agent_id, old.occurred_at)
+                if old.part != "tool" and turn_key != old.turn_key:
+                    moved[old.span_id] = turn_key
+                    self._put_in_turn(old, turn_key)
+            groups = {clients.group_of_span(span_id) for span_id in moved}
+            for spans in self.store.groups_spans(groups).values() if moved else ():
+                for old in spans:  # a call is in the turn of the response that made it
+                    if old.part == "tool" and old.parent in moved:
+                        self._put_in_turn(old, moved[old.parent])
         self._flush()
+
+    def _put_in_turn(self, old: SpanRow, turn_key: int) -> None:
+        row = copy_of(old)
+        row.turn_key = turn_key
+        self._put(row, old)
 
     def _reprice(self) -> None:
         for span_id in self.repriced:

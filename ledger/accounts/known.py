@@ -11,11 +11,18 @@ import msgspec
 from ledger.accounts.claims import Facts, SessionFacts
 from ledger.accounts.entities import Agent, Job, Session, Source, smaller_word
 from ledger.accounts.rows import Dimensions
-from ledger.accounts.store import Store, dimension_key
+from ledger.accounts.store import Store, dimension_key, session_key
 from ledger.errors import LedgerError
 from ledger.ids import row_key
 
 _tuple = msgspec.structs.astuple
+
+
+class Account(NamedTuple):
+    """Whose books a response is in: a session, and a sub-agent in it (empty for the root)."""
+
+    session_key: int
+    agent_id: str
 
 
 class _Turns(NamedTuple):
@@ -76,6 +83,20 @@ class Known:
             raise LedgerError(f"two sessions have one key ({session.session_id}, {session_id}): report this")
         return session
 
+    def account(self, key: int, agent_id: str) -> Account:
+        """Return whose books a native session is in: a sub-agent's own session is booked under its root."""
+        session = self.session(key)
+        if not session.parent:
+            return Account(key, agent_id)
+        root, visited = session, {key}
+        while root.parent:
+            above = session_key(root.client, root.parent)
+            if above in visited:
+                break
+            visited.add(above)
+            root = self.session(above, root.parent, root.client)
+        return Account(root.session_key, session.session_id)
+
     def facts(self, keys: Iterable[int]) -> Facts:
         """Return what deciding needs to know of sessions."""
         return Facts({key: self._facts(key) for key in keys}, self._earliest_lacking)
@@ -88,7 +109,10 @@ class Known:
         """Return when the first response was that one session holds and the other lacks, by what is written."""
         pair = (holder, other)
         if pair not in self.lacking:
-            found = [row[0] for row in self.store.all("earliest_own", holder)]
+            if self.session(holder).client == "codex":  # where sub-agents have sessions of their own
+                found = [row[0] for row in self.store.all("earliest_own_of_agent", *self.account(holder, ""))]
+            else:
+                found = [row[0] for row in self.store.all("earliest_own", holder)]
             found += [row[0] for row in self.store.all("earliest_lacking", holder, other) if row[0] is not None]
             self.lacking[pair] = min(found, default=None)
         return self.lacking[pair]
@@ -113,6 +137,22 @@ class Known:
         agent.call_id = smaller_word(agent.call_id, call_id)
         if before != (agent.agent_type, agent.call_id):
             self.changed_agents.add((key, agent_id))
+
+    def rename_agent(self, key: int, agent_id: str) -> None:
+        """Note that a sub-agent's call says another type than before."""
+        if self.agent(key, agent_id) is not None:
+            self.changed_agents.add((key, agent_id))
+
+    def agent_type(self, agent: Agent) -> str:
+        """Return what kind of sub-agent it is: as its own file says, else as the call that started it."""
+        if agent.agent_type or not agent.call_id:
+            return agent.agent_type
+        key = row_key("job", self.session(agent.session_key).client, agent.call_id)
+        job = self.jobs.get(key)
+        if job is None:
+            row = self.store.one("job", key)
+            return Job(*row).agent_type if row else ""
+        return job.agent_type
 
     def agents_of_call(self, call_id: str) -> list[tuple[int, str]]:
         """Return the keys of the agents that a call is known to have started."""

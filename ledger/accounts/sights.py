@@ -5,29 +5,16 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import msgspec
-
 from ledger.accounts import clients
 from ledger.accounts.claims import Sight
 from ledger.accounts.rows import SightingRow, SpanRow
 from ledger.accounts.store import session_key
 from ledger.events import sources as seen
+from ledger.wire import anthropic
 
 _MASK31 = (1 << 31) - 1
 FAILED, CUT = 0, -1
 """Ranks of what has no usage: below every response, an ending that says nothing else below a failure."""
-
-
-class _Counts(msgspec.Struct):
-    """The counts that make one usage fuller than another, under the names of the clients' logs."""
-
-    output_tokens: int = 0
-    input_tokens: int = 0
-    cache_read_input_tokens: int = 0
-    cache_creation_input_tokens: int = 0
-
-
-_counts = msgspec.json.Decoder(_Counts).decode
 
 
 def sight_of(client: str, one: Any, context: seen.Context, key: int, position: int, index: int) -> Sight:
@@ -53,14 +40,8 @@ def sight_of(client: str, one: Any, context: seen.Context, key: int, position: i
 
 def _rank(client: str, one: Any) -> int:
     """Return what makes the fullest usage win: output tokens first, then all tokens, 31 bits each; at least 1."""
-    if type(one) is seen.Response:
-        try:
-            counts = _counts(one.usage)
-            output = max(0, counts.output_tokens)
-            total = counts.input_tokens + counts.cache_read_input_tokens + counts.cache_creation_input_tokens
-            return (min(output, _MASK31) << 31 | min(max(0, total + output), _MASK31)) + 1
-        except (msgspec.MsgspecError, OverflowError):
-            pass  # a count that is null or no number: the dialect knows what it means
+    if type(one) is seen.Response and client != "codex":
+        return anthropic.fullness(one.usage) + 1
     parts = clients.parts_of(client, one)
     if not parts:
         return 1

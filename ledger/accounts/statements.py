@@ -85,6 +85,14 @@ def _spans_of_groups() -> ClauseElement:
     return select(groups.c.value, _spans).select_from(groups).join(_spans, (span_id >= low) & (span_id < high))
 
 
+def _earliest_own(*more: ColumnElement[bool]) -> ClauseElement:
+    """When the first response was that no other session holds."""
+    own = (_spans.c.session_key == bindparam("session_key"), _spans.c.contested < literal_column("2"))
+    at = _spans.c.occurred_at
+    alone = select(at).where(*own, _spans.c.part == literal_column("''"), *more)
+    return alone.order_by(at).limit(literal_column("1"))
+
+
 def _earliest_lacking() -> ClauseElement:
     """When the first response with several sightings was that one session holds and the other does not."""
     holds, lacks = _sightings.alias("holds"), _sightings.alias("lacks")
@@ -92,6 +100,15 @@ def _earliest_lacking() -> ClauseElement:
         lacks.c.group_id == holds.c.group_id, lacks.c.session_key == bindparam("other_key")
     )
     return select(func.min(holds.c.first_at)).where(holds.c.session_key == bindparam("holder_key"), ~other.exists())
+
+
+def _put_turn() -> ClauseElement:
+    """A turn begins with the first line that has its prompt, whichever is read first."""
+    statement = insert(_turns)
+    new = statement.excluded
+    values = {c.name: new[c.name] for c in _turns.columns if c.name != "turn_key"}
+    values["started_at"] = func.min(_turns.c.started_at, new.started_at)
+    return statement.on_conflict_do_update(index_elements=_key(_turns), set_=values)
 
 
 def _cell() -> list[ColumnElement[bool]]:
@@ -116,14 +133,8 @@ STATEMENTS: dict[str, ClauseElement] = {
         _spans.c.named_quote != literal_column("0"),
     ),
     "spans_of_quote": select(_spans.c.span_id).where(_spans.c.named_quote == bindparam("quote_key")),
-    "earliest_own": select(_spans.c.occurred_at)
-    .where(
-        _spans.c.session_key == bindparam("session_key"),
-        _spans.c.contested < literal_column("2"),
-        _spans.c.part == literal_column("''"),
-    )
-    .order_by(_spans.c.occurred_at)
-    .limit(literal_column("1")),
+    "earliest_own": _earliest_own(),
+    "earliest_own_of_agent": _earliest_own(_spans.c.agent_id == bindparam("agent_id")),
     "earliest_lacking": _earliest_lacking(),
     "dimension_bounds": _bounds(_spans.c.dimension_id == bindparam("dimension_id")),
     "session_bounds": select(func.min(_spans.c.occurred_at), func.max(_spans.c.occurred_at)).where(
@@ -140,7 +151,8 @@ STATEMENTS: dict[str, ClauseElement] = {
     "dimension": _by(schema.dimensions, "dimension_id"),
     "put_session": _put(schema.sessions),
     "session": _by(schema.sessions, "session_key"),
-    "put_turn": _put(_turns),
+    "put_turn": _put_turn(),
+    "session_turns": _by(_turns, "session_key"),
     "turns": _by(_turns, "session_key", "agent_id").order_by(_turns.c.started_at, _turns.c.turn_id),
     "put_job": _put(schema.jobs),
     "job": _by(schema.jobs, "job_key"),

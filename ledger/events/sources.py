@@ -48,6 +48,8 @@ class Response(Observation, frozen=True, omit_defaults=True, tag="response", kw_
     """The model that answered, as the file names it."""
     usage: msgspec.Raw = msgspec.Raw(b"null")
     """The usage object as it stood in the file."""
+    earlier: list[msgspec.Raw] = []
+    """Less full usage objects of other lines in the same row of lines: snapshots of a response that grew."""
     quote: int = -1
     """Index into the event's `quotes`, -1 where no price was known."""
     part_quotes: list[int] = []

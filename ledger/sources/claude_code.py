@@ -201,10 +201,11 @@ class Reader:
             and pending.id == identity
             and (pending.c, pending.request, pending.model, pending.stop) == (c, request, model, stop)
             and (pending.nested, pending.cost) == (nested, cost)
-            and bytes(pending.usage) == raw
         ):
             lines, first, last = self._pending_lines
             self._pending_lines = (lines + 1, min(first, at), max(last, at))
+            if bytes(pending.usage) != raw:
+                self._grow(raw, provider, draft)
         else:
             self._flush(draft)
             quote = draft.quote(provider, model, at)
@@ -216,6 +217,22 @@ class Reader:
             self._pending_lines = (1, at, at)
         self._calls(message.content, identity, c, offset, at, draft)
         return 1
+
+    def _grow(self, raw: bytes, provider: str, draft: Draft) -> None:
+        """Take another usage of the pending response: the fullest stands first, every other is kept as it stood."""
+        pending = self._pending
+        assert pending is not None
+        if any(bytes(known) == raw for known in pending.earlier):
+            return
+        kept, other = pending.usage, msgspec.Raw(raw)
+        if anthropic.fullness(other) > anthropic.fullness(kept):
+            kept, other = other, kept
+        self._pending = msgspec.structs.replace(
+            pending,
+            usage=kept,
+            earlier=[*pending.earlier, other],
+            part_quotes=self._part_quotes(bytes(kept), provider, pending.model, pending.at, draft),
+        )
 
     def _remember(self, uuid: str | None, identity: str) -> None:
         """Keep which response a line holds: the error that says that it broke off may come some lines later."""

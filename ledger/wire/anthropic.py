@@ -36,6 +36,35 @@ def parts(usage: dict[str, Any]) -> tuple[Part, ...]:
     return _with_iterations(usage, [entry for entry in iterations if type(entry) is dict])
 
 
+class _Counts(msgspec.Struct):
+    """The counts that make one usage object fuller than another."""
+
+    output_tokens: int = 0
+    input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+
+
+_counts = msgspec.json.Decoder(_Counts).decode
+_MASK31 = (1 << 31) - 1
+
+
+def fullness(raw: bytes | msgspec.Raw) -> int:
+    """Return what makes one usage object fuller than another: output tokens, then all tokens, 31 bits each.
+
+    Of several lines of one response the one with the largest output is kept; they are never added.
+    """
+    try:
+        counts = _counts(raw)
+        output = max(0, counts.output_tokens)
+        total = counts.input_tokens + counts.cache_read_input_tokens + counts.cache_creation_input_tokens
+    except (msgspec.MsgspecError, OverflowError):  # a count that is null or no number
+        usage = msgspec.json.decode(raw)
+        found = parts(usage)[0].usage if type(usage) is dict and usage else Usage()
+        output, total = found.output or 0, (found.bucket_total or 0) - (found.output or 0)
+    return min(output, _MASK31) << 31 | min(max(0, total + output), _MASK31)
+
+
 def is_partial(frames: list[dict[str, Any]], *, stream: bool) -> bool:
     """True where the stream's final usage is missing: the output is then a lower bound (OBS-05).
 

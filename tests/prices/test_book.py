@@ -45,9 +45,7 @@ def test_periods_do_not_overlap() -> None:
 
 
 def test_the_same_quote_under_every_name() -> None:
-    assert (
-        found(BOOK, "", "claude-opus-4-5-20251101").name == found(BOOK, "anthropic", "claude-opus-4-5").name
-    )
+    assert found(BOOK, "", "claude-opus-4-5-20251101").name == found(BOOK, "anthropic", "claude-opus-4-5").name
 
 
 def test_limits() -> None:

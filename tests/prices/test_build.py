@@ -219,8 +219,6 @@ def test_fresh_is_what_is_shipped_while_the_package_is_the_same() -> None:
     fresh, shipped = fresh_book(), Book.bundled()
     for model in (("anthropic", "claude-opus-4-6"), ("openai", "gpt-5"), ("", "gemini-2.5-pro")):
         assert fresh.quotes(*model) == shipped.quotes(*model)
-    names = [
-        quote.model for quote in fresh_quotes([("", "claude-opus-4-6"), ("anthropic", "claude-opus-4-6")])
-    ]
+    names = [quote.model for quote in fresh_quotes([("", "claude-opus-4-6"), ("anthropic", "claude-opus-4-6")])]
     assert names == ["claude-opus-4-6"] * 3
     assert fresh_quotes([("", "acme-coder-9")]) == []

@@ -76,9 +76,7 @@ def test_long_context_prices_the_whole_request() -> None:
         ((200_000, 0, 0, 1), 1_200_012_000),
     ],
 )
-def test_the_threshold_counts_all_input_and_must_be_exceeded(
-    counts: tuple[int, int, int, int], expected: int
-) -> None:
+def test_the_threshold_counts_all_input_and_must_be_exceeded(counts: tuple[int, int, int, int], expected: int) -> None:
     assert known("claude-sonnet-4-5", usage(*counts)) == expected
 
 
@@ -299,9 +297,7 @@ def test_old_shape_without_cache_counts_is_a_lower_bound() -> None:
 def test_a_class_that_has_no_price_is_no_loss_when_unreported() -> None:
     """GPT-5 has no write rates and an embedding no output rate: exact without them."""
     assert not cost("gpt-5", Usage(input_uncached=1, cache_read=0, output=1), "openai").lower_bound
-    assert cost("text-embedding-3-small", Usage(input_uncached=50_000), "openai") == Priced(
-        cost_nanousd=1_000_000
-    )
+    assert cost("text-embedding-3-small", Usage(input_uncached=50_000), "openai") == Priced(cost_nanousd=1_000_000)
 
 
 def test_output_that_is_unknown_is_a_lower_bound() -> None:

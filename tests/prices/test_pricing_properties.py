@@ -44,9 +44,7 @@ def quotes(draw: st.DrawFn, complete: bool = True) -> Quote:
         model="m",
         tiers=tiers,
         multipliers={"region": {"us": draw(factors)}, "speed": {"fast": draw(factors)}},
-        web_search_usd=draw(
-            st.one_of(st.just("0.01"), st.just("0.0025"), st.none() if not complete else st.just("0"))
-        ),
+        web_search_usd=draw(st.one_of(st.just("0.01"), st.just("0.0025"), st.none() if not complete else st.just("0"))),
         source="test",
     )
 
@@ -59,9 +57,7 @@ def usages(draw: st.DrawFn, plain: bool = False) -> Usage:
     return Usage(
         **{bucket: draw(st.one_of(st.none(), st.just(count))) for bucket, count in counts.items()},
         web_searches=draw(st.one_of(st.none(), st.integers(0, 20))),
-        service_tier=draw(
-            st.sampled_from([None, "standard", "default", "batch", "priority", "flex", "auto"])
-        ),
+        service_tier=draw(st.sampled_from([None, "standard", "default", "batch", "priority", "flex", "auto"])),
         speed=draw(st.sampled_from([None, "standard", "fast", "warp"])),
         region=draw(st.sampled_from([None, "global", "not_available", "us", "eu"])),
         upper_bound=draw(st.booleans()),
@@ -164,9 +160,7 @@ def test_more_tokens_never_cost_less(quote: Quote, usage: Usage, bucket: str, mo
 
 
 @given(quotes(), usages(plain=True), st.sampled_from(BUCKETS[1:]))
-def test_a_bucket_that_becomes_known_confirms_the_lower_bound(
-    quote: Quote, usage: Usage, bucket: str
-) -> None:
+def test_a_bucket_that_becomes_known_confirms_the_lower_bound(quote: Quote, usage: Usage, bucket: str) -> None:
     """With flat rates: hiding a bucket gives a lower bound of the true cost."""
     flat = Quote(provider="x", model="m", tiers={"standard": quote.tiers["standard"][:1]}, source="test")
     counts = {name: getattr(usage, name) for name in BUCKETS}

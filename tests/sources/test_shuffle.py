@@ -39,9 +39,12 @@ from ledger.events.envelope import EncodedBody, Event, NewEvent
 from ledger.invariants import check
 from ledger.log.blobs import Blob, make_blob
 from ledger.log.log import Log, StreamAppend
+from ledger.prices.own import quote_from_rates
 from ledger.sources import lines as reading_lines
 from ledger.sources import reading
 from ledger.sources.importer import run_import
+from ledger.sources.quotes import state
+from ledger.sources.repricing import reprice
 
 TESTS = Path(__file__).parents[1]
 CASES = TESTS / "cases"
@@ -491,6 +494,7 @@ def strange_claude(rng: random.Random) -> dict[Path, bytes]:
 
 
 _TYPES = ("Explore", "helper")
+_MODELS = ("claude-opus-4-5-20251101", "claude-haiku-4-5-20251001", "acme-coder-9", "gpt-5", "gpt-5-codex")
 
 
 def _strange_lines(rng: random.Random, path: Path) -> Iterator[bytes]:
@@ -540,13 +544,15 @@ def _strange_lines(rng: random.Random, path: Path) -> Iterator[bytes]:
 def _strange_message(rng: random.Random, one: int) -> dict[str, Any]:
     output = rng.choice((0, 1, 70, 70, 70))
     cached = rng.choice((0, 5))
-    usage = {"input_tokens": 5 - cached, "output_tokens": output, "cache_read_input_tokens": cached}
+    usage: dict[str, Any] = {"input_tokens": 5 - cached, "output_tokens": output, "cache_read_input_tokens": cached}
+    if rng.random() < 0.1:
+        advice = {"type": "advisor_message", "model": "claude-opus-4-5-20251101", "input_tokens": 9, "output_tokens": 4}
+        usage["iterations"] = [{"type": "message", "output_tokens": output}, advice]
     content = []
     if one < 4 and rng.random() < 0.4:
         kind = {"subagent_type": rng.choice(_TYPES)} if rng.random() < 0.8 else {}
         content.append({"type": "tool_use", "id": f"t{one}", "name": rng.choice(("Task", "Agent")), "input": kind})
-    model = rng.choice(("claude-opus-4-5-20251101", "claude-haiku-4-5-20251001", "acme-coder-9"))
-    return {"id": f"m{one}", "model": model, "usage": usage, "content": content,
+    return {"id": f"m{one}", "model": rng.choice(_MODELS[:3]), "usage": usage, "content": content,
             "stop_reason": rng.choice((None, "end_turn"))}  # fmt: skip
 
 
@@ -567,7 +573,7 @@ def strange_codex(rng: random.Random) -> dict[Path, bytes]:
         meta: dict[str, Any] = {"id": f"c{number}", "cwd": rng.choice(("/p", "/q")), "model_provider": "openai"}
         begins: list[int] = []
         if rng.random() < 0.5:
-            other = rng.randrange(6)
+            other = rng.randrange(-1, number)  # older, or not there at all
             meta[rng.choice(("forked_from_id", "parent_thread_id"))] = f"c{other}"
             begins = totals.get(other, [])[: rng.randint(0, 4)]
         found = [_rollout(rng, "session_meta", meta)]
@@ -581,7 +587,7 @@ def strange_codex(rng: random.Random) -> dict[Path, bytes]:
             if kind < 0.3:
                 found.append(_rollout(rng, "event_msg", {"type": "user_message"}))
             elif kind < 0.6:
-                found.append(_rollout(rng, "turn_context", {"model": rng.choice(("gpt-5", "gpt-5-codex"))}))
+                found.append(_rollout(rng, "turn_context", {"model": rng.choice(_MODELS[3:])}))
             usage = {"input_tokens": total, "output_tokens": 2 * total, "total_tokens": 3 * total}
             count = {"type": "token_count", "info": {"total_token_usage": usage}}
             found.append(_rollout(rng, "event_msg", count))
@@ -605,6 +611,7 @@ def _rollout(rng: random.Random, kind: str, payload: dict[str, Any]) -> bytes:
 def test_a_strange_home_in_any_order(make: Any, folder: Path, soak: Soak) -> None:
     """Made-up logs in which few ids meet often: whatever comes first, in parts, and in any interleaving of streams.
 
+    Some are priced again before their events are interleaved, so that prices are named before and after their use.
     OBS-19, OBS-26, OBS-27, OBS-53.
     """
     for number in soak.rounds(6, 1000):
@@ -620,6 +627,10 @@ def test_a_strange_home_in_any_order(make: Any, folder: Path, soak: Soak) -> Non
             parts = soak.random.choice(SPLITS)(lines, soak.random)
             build(at / "other", log, merged(parts, soak.random), lambda: soak.random.random() < 0.5)
             assert_same(plain, accounts(log), f"round {number}")
+            if soak.random.random() < 0.3:
+                state(log, quote_from_rates(soak.random.choice(_MODELS), input="11", output="13"))
+                reprice(log, None, "tested")
+                plain = accounts(log)
             assert_sound(log)
             with Log.create(at / "copy.db") as copy:
                 appended_again(log, interleaved(list(log.all_events()), soak.random), copy, soak.random)

@@ -19,9 +19,7 @@ def claude(usage: dict[str, Any]) -> Usage:
 
 def stream(provider: str, endpoint: str, *usages: Any, events: tuple[str | None, ...] = ()) -> Reading:
     named = events or (None,) * len(usages)
-    frames = [
-        {"at": "usage", "event": event, "usage": usage} for usage, event in zip(usages, named, strict=True)
-    ]
+    frames = [{"at": "usage", "event": event, "usage": usage} for usage, event in zip(usages, named, strict=True)]
     return read(provider, endpoint, frames, stream=True)
 
 
@@ -101,9 +99,7 @@ class TestAnthropic:
         assert part.usage.service_tier == "standard" and not reading.partial
 
     def test_what_is_no_count_erases_no_count(self) -> None:
-        (part,) = messages(
-            {"input_tokens": 20, "output_tokens": 1}, {"input_tokens": -1, "output_tokens": 9}
-        ).parts
+        (part,) = messages({"input_tokens": 20, "output_tokens": 1}, {"input_tokens": -1, "output_tokens": 9}).parts
         assert part.usage.input_uncached == 20
 
     def test_a_writing_that_grew_after_its_split(self) -> None:
@@ -135,14 +131,9 @@ def entry(kind: object, given: int, output: int, model: str | None = None) -> di
     return {"type": kind, "input_tokens": given, "output_tokens": output, **named}
 
 
-def rows(
-    given: int, output: int, *iterations: object, **more: Any
-) -> list[tuple[str, str, int | None, int | None]]:
+def rows(given: int, output: int, *iterations: object, **more: Any) -> list[tuple[str, str, int | None, int | None]]:
     usage = {"input_tokens": given, "output_tokens": output, "iterations": list(iterations), **more}
-    return [
-        (part.role, part.model, part.usage.input_uncached, part.usage.output)
-        for part in anthropic.parts(usage)
-    ]
+    return [(part.role, part.model, part.usage.input_uncached, part.usage.output) for part in anthropic.parts(usage)]
 
 
 class TestIterations:
@@ -169,18 +160,14 @@ class TestIterations:
 
     def test_a_fallback_that_the_top_level_repeats(self) -> None:
         """The declined attempt is then the one left out."""
-        found = rows(
-            412, 264, entry("message", 535, 7, "first"), entry("fallback_message", 412, 264, "second")
-        )
+        found = rows(412, 264, entry("message", 535, 7, "first"), entry("fallback_message", 412, 264, "second"))
         assert found == [("fallback", "second", 412, 264), ("message", "first", 535, 7)]
 
     def test_a_fallback_alone(self) -> None:
         assert rows(40, 9, entry("fallback_message", 40, 9, "second")) == [("fallback", "second", 40, 9)]
 
     def test_a_stream_that_kept_the_input_of_the_declined_attempt(self) -> None:
-        found = rows(
-            535, 264, entry("message", 535, 7, "first"), entry("fallback_message", 412, 264, "second")
-        )
+        found = rows(535, 264, entry("message", 535, 7, "first"), entry("fallback_message", 412, 264, "second"))
         assert found == [("fallback", "second", 412, 264), ("message", "first", 535, 7)]
 
     def test_an_unknown_kind_is_not_dropped(self) -> None:

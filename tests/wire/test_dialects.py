@@ -24,9 +24,7 @@ def chat(usage: dict[str, Any], provider: str = "openai") -> Usage:
 
 def stream(provider: str, endpoint: str, *usages: Any, events: tuple[str | None, ...] = ()) -> Reading:
     named = events or (None,) * len(usages)
-    frames = [
-        {"at": "usage", "event": event, "usage": usage} for usage, event in zip(usages, named, strict=True)
-    ]
+    frames = [{"at": "usage", "event": event, "usage": usage} for usage, event in zip(usages, named, strict=True)]
     return read(provider, endpoint, frames, stream=True)
 
 
@@ -40,9 +38,7 @@ class TestOpenAI:
 
     def test_only_openai_has_one_class_of_writes(self) -> None:
         details = {"cached_tokens": 0, "cache_write_tokens": 200}
-        assert chat(
-            {"prompt_tokens": 900, "prompt_tokens_details": details}, "openrouter"
-        ).unsplit_cache_write
+        assert chat({"prompt_tokens": 900, "prompt_tokens_details": details}, "openrouter").unsplit_cache_write
 
     def test_cached_unknown_is_an_upper_bound(self) -> None:
         usage = chat({"prompt_tokens": 1000, "completion_tokens": 50, "prompt_tokens_details": None})
@@ -296,9 +292,7 @@ class TestChoice:
             ({"prompt_eval_count": 3, "eval_count": 7}, None),
         ],
     )
-    def test_by_shape(
-        self, provider: str, endpoint: str, usage: dict[str, Any], cache_read: int | None
-    ) -> None:
+    def test_by_shape(self, provider: str, endpoint: str, usage: dict[str, Any], cache_read: int | None) -> None:
         found = only(provider, endpoint, usage)
         assert (found.input_uncached, found.cache_read, found.output) == (3, cache_read, 7)
 

@@ -42,9 +42,7 @@ SCALARS = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-5, 2000),
-    st.sampled_from(
-        [MAX_COUNT, MAX_COUNT - 1, 2**63, -(2**70), 12.0, 1.5, float("nan"), float("inf"), 1e300]
-    ),
+    st.sampled_from([MAX_COUNT, MAX_COUNT - 1, 2**63, -(2**70), 12.0, 1.5, float("nan"), float("inf"), 1e300]),
     st.decimals(),
     st.sampled_from(["message", "compaction", "advisor_message", "fallback_message", "5m", "1h"]),
     st.text(max_size=4),
@@ -115,9 +113,7 @@ COUNTS = st.integers(0, 10**9)
 class TestSums:
     """Buckets are disjoint and sum to the provider's total, where it gives one (OBS-12)."""
 
-    @given(
-        uncached=COUNTS, cached=COUNTS, written=COUNTS, answer=COUNTS, thoughts=COUNTS, inside=st.booleans()
-    )
+    @given(uncached=COUNTS, cached=COUNTS, written=COUNTS, answer=COUNTS, thoughts=COUNTS, inside=st.booleans())
     def test_openai_and_xai(
         self, uncached: int, cached: int, written: int, answer: int, thoughts: int, inside: bool
     ) -> None:

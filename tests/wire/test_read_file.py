@@ -97,9 +97,7 @@ class TestWhatItReturns:
             ("null", None),
         ],
     )
-    def test_the_cost_is_exact_and_without_exponent(
-        self, tmp_path: Path, text: str, figure: str | None
-    ) -> None:
+    def test_the_cost_is_exact_and_without_exponent(self, tmp_path: Path, text: str, figure: str | None) -> None:
         path = written(tmp_path, f'{{"prompt_tokens": 1, "cost": {text}}}')
         assert read_usage_file(path, *CHAT, False)["reported_cost_usd"] == figure
 
@@ -154,9 +152,7 @@ class TestWhatItTakes:
             ("ollama", "/api/chat", {"message": {"content": "x"}, "done": True, "prompt_eval_count": 4}),
         ],
     )
-    def test_a_recorded_body(
-        self, tmp_path: Path, provider: str, endpoint: str, body: dict[str, Any]
-    ) -> None:
+    def test_a_recorded_body(self, tmp_path: Path, provider: str, endpoint: str, body: dict[str, Any]) -> None:
         result = read_usage_file(written(tmp_path, body), provider, endpoint, False)
         assert result["by_model"][""]["input_uncached"] == 4 and not result["partial"]
 
@@ -227,9 +223,7 @@ class TestWhatItRefuses:
         assert str(caught.value).isprintable()
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-    @given(
-        content=st.binary(max_size=40) | st.text(alphabet='{}[]":,1eE.-+ \nnul', max_size=30).map(str.encode)
-    )
+    @given(content=st.binary(max_size=40) | st.text(alphabet='{}[]":,1eE.-+ \nnul', max_size=30).map(str.encode))
     def test_any_bytes_give_a_result_or_the_one_error(self, tmp_path: Path, content: bytes) -> None:
         try:
             result = read_usage_file(written(tmp_path, content), *CHAT, False)

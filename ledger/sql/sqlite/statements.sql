@@ -74,6 +74,12 @@ FROM gen_spans
 WHERE gen_spans.session_key = ? AND gen_spans.contested < 2 AND gen_spans.part = '' ORDER BY gen_spans.occurred_at
  LIMIT 1;
 
+-- name: earliest_own_of_agent
+SELECT gen_spans.occurred_at
+FROM gen_spans
+WHERE gen_spans.session_key = ? AND gen_spans.contested < 2 AND gen_spans.part = '' AND gen_spans.agent_id = ? ORDER BY gen_spans.occurred_at
+ LIMIT 1;
+
 -- name: event_at
 SELECT events.position, events.event_id, events.session_id, events.stream_id, events.version, events.type, events.schema, events.at, events.writer, events.cause, events.turn, events.span, events.data, events.prev_hash, events.hash
 FROM events
@@ -156,7 +162,7 @@ INSERT INTO gen_spans (span_id, session_key, agent_id, turn_key, dimension_id, o
 INSERT INTO gen_span_quotes (span_id, quote_key) VALUES (?, ?) ON CONFLICT (span_id) DO UPDATE SET quote_key = excluded.quote_key;
 
 -- name: put_turn
-INSERT INTO gen_turns (turn_key, turn_id, session_key, agent_id, started_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (turn_key) DO UPDATE SET turn_id = excluded.turn_id, session_key = excluded.session_key, agent_id = excluded.agent_id, started_at = excluded.started_at;
+INSERT INTO gen_turns (turn_key, turn_id, session_key, agent_id, started_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (turn_key) DO UPDATE SET turn_id = excluded.turn_id, session_key = excluded.session_key, agent_id = excluded.agent_id, started_at = min(gen_turns.started_at, excluded.started_at);
 
 -- name: quote
 SELECT gen_quotes.quote_key, gen_quotes.sha256, gen_quotes.quote, gen_quotes.superseded_by
@@ -182,6 +188,11 @@ WHERE gen_sightings.session_key = ?;
 SELECT gen_spans.span_id, gen_spans.session_key, gen_spans.agent_id, gen_spans.turn_key, gen_spans.dimension_id, gen_spans.occurred_at, gen_spans.parent, gen_spans.ended_at, gen_spans.ran_us, gen_spans.waited_us, gen_spans.input_uncached, gen_spans.cache_read, gen_spans.cache_write_5m, gen_spans.cache_write_1h, gen_spans.output, gen_spans.reasoning, gen_spans.reported_total, gen_spans.web_searches, gen_spans.partial, gen_spans.lower_bound, gen_spans.upper_bound, gen_spans.cost_nanousd, gen_spans.named_quote, gen_spans.quote, gen_spans.first_cost_nanousd, gen_spans.reported_cost_nanousd, gen_spans.attempt, gen_spans.attempt_kind, gen_spans.http_status, gen_spans.part, gen_spans.call_id, gen_spans.source_position, gen_spans.source_index, gen_spans.final, gen_spans.ending, gen_spans.lines, gen_spans.copied_lines, gen_spans.replayed_lines, gen_spans.rank, gen_spans.digest, gen_spans.sidechain, gen_spans.nested, gen_spans.contested
 FROM gen_spans
 WHERE gen_spans.session_key = ?;
+
+-- name: session_turns
+SELECT gen_turns.turn_key, gen_turns.turn_id, gen_turns.session_key, gen_turns.agent_id, gen_turns.started_at
+FROM gen_turns
+WHERE gen_turns.session_key = ?;
 
 -- name: set_bounds
 UPDATE gen_totals SET first_at=?, last_at=? WHERE gen_totals.grain = ? AND gen_totals.bucket = ? AND gen_totals.dimension_id = ?;
