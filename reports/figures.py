@@ -50,7 +50,6 @@ class Figures:
         return {
             **counts,
             "tokens": {**tokens, "total": self.tokens},
-            "tokens_unknown": {name: self[f"{name}_unknown"] for name in TOKEN_CLASSES},
             "unknown_usage_spans": self["unknown_usage_spans"],
             "lower_bound_spans": self["lower_bound_spans"],
             "upper_bound_spans": self["upper_bound_spans"],
@@ -61,6 +60,7 @@ class Figures:
             "waited_ms": self["waited_us"] // 1000 if self["waited_known_spans"] else None,
             "first_at": iso(self.first_at),
             "last_at": iso(self.last_at),
+            "tokens_unknown": {name: self[f"{name}_unknown"] for name in TOKEN_CLASSES},
         }
 
     def bound(self) -> str:

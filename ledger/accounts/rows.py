@@ -96,7 +96,7 @@ class SpanRow(msgspec.Struct):
     copied_lines: int = 0
     replayed_lines: int = 0
     rank: int = 0
-    """What makes the fullest usage win: output tokens, then all tokens (31 bits each), plus 1; 0 or less without any."""
+    """What makes the fullest usage win: output tokens, then all tokens (31 bits each), plus 1; below 1 without any."""
     digest: int = 0
     """Digest of what the accounts take from the line: settles which of two equally full ones is kept."""
     sidechain: int = 0

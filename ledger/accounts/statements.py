@@ -106,7 +106,7 @@ def _put_turn() -> ClauseElement:
     """A turn begins with the first line that has its prompt, whichever is read first."""
     statement = insert(_turns)
     new = statement.excluded
-    values = {c.name: new[c.name] for c in _turns.columns if c.name != "turn_key"}
+    values: dict[str, Any] = {c.name: new[c.name] for c in _turns.columns if c.name != "turn_key"}
     values["started_at"] = func.min(_turns.c.started_at, new.started_at)
     return statement.on_conflict_do_update(index_elements=_key(_turns), set_=values)
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ledger.accounts.amounts import AMOUNTS, DIMENSIONS
@@ -41,7 +41,8 @@ def examples(few: int, many: int) -> settings:
     """Return how many examples to draw: the same words as `Soak.rounds`, which hypothesis cannot take."""
     count = max(few, round(many * SHARE)) if SOAK else few
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-    return settings(max_examples=count, deadline=None, suppress_health_check=slow)
+    phases = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]
+    return settings(max_examples=count, deadline=None, suppress_health_check=slow, phases=phases)
 
 
 pytestmark = pytest.mark.soak
@@ -167,10 +168,9 @@ def claude_line(draw: st.DrawFn, context: seen.Context, prices: Prices) -> list[
 
 
 @st.composite
-def claude_file(draw: st.DrawFn) -> list[list[Line]]:
+def claude_file(draw: st.DrawFn, prices: Prices) -> list[list[Line]]:
     """Return the stretches of a file: of one session, with a context or two."""
     session = draw(st.sampled_from(SESSIONS))
-    prices = draw(st.sampled_from(PRICES))
     contexts = []
     for _ in range(draw(st.integers(1, 2))):
         agent = draw(st.sampled_from(AGENTS))
@@ -280,11 +280,12 @@ def stream_of(client: str, number: int, stretches: Sequence[Sequence[Line]], aga
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> Streams:
-    """Return the streams of a log."""
+def worlds(draw: st.DrawFn, *, one_price: bool = True) -> Streams:
+    """Return the streams of a log. `one_price`: every file was read when the same prices were known."""
     streams: Streams = {"book": draw(book())}
+    prices = draw(st.sampled_from(PRICES))
     for number in range(draw(st.sampled_from([1, 2, 3, 3, 0]))):
-        stretches = draw(claude_file())
+        stretches = draw(claude_file(prices if one_price else draw(st.sampled_from(PRICES))))
         streams[f"source:claude{number}"] = stream_of("claude-code", number, stretches, draw(st.integers(0, 5)) == 0)
     for number, thread in enumerate(THREADS[: draw(st.integers(0, 3))]):
         older = ["", "", *THREADS[:number]]
@@ -312,9 +313,9 @@ class World:
 
 
 @st.composite
-def worlds_in_two_mixtures(draw: st.DrawFn) -> World:
+def worlds_in_two_mixtures(draw: st.DrawFn, *, one_price: bool = True) -> World:
     """Return streams and two orders to append them in."""
-    streams = draw(worlds())
+    streams = draw(worlds(one_price=one_price))
     return World(streams, draw(mixtures(streams)), draw(mixtures(streams)))
 
 
@@ -429,6 +430,15 @@ def test_every_invariant_holds_and_no_order_matters(world: World) -> None:
 
     OBS-19, OBS-26, OBS-27, OBS-46, OBS-51, OBS-53.
     """
+    first, second = folded(world)
+    assert second.spans == first.spans
+    assert second == first
+
+
+@examples(10, 1000)
+@given(worlds_in_two_mixtures(one_price=False))
+def test_a_response_that_was_priced_differently_in_two_places(world: World) -> None:
+    """Two files may repeat a response, and a price be set between reading them: the order must not matter (OBS-51)."""
     first, second = folded(world)
     assert second.spans == first.spans
     assert second == first

@@ -278,7 +278,7 @@ def _any_extension(before: list[set[int]], rng: random.Random) -> list[int]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder in memory where there is one: thousands of commits wait for no disk."""
-    memory = Path("/dev/shm")  # noqa: S108
+    memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):
         yield tmp_path
         return
@@ -379,7 +379,7 @@ def test_the_comparison_can_fail(folder: Path) -> None:
             build(folder / str(number), log, [Piece(path, content)], lambda: False)
             found.append(accounts(log))
     assert_same(found[0], found[0], "itself")
-    with pytest.raises(pytest.fail.Exception, match="jobs differ|spans differ"):
+    with pytest.raises(pytest.fail.Exception, match="spans differ"):
         assert_same(found[0], found[1], "another order")
     orders = {shuffled(call + result, random.Random(seed)) for seed in range(20)}
     assert orders == {call + result}
@@ -392,8 +392,9 @@ def _line(kind: str, uuid: str, at: int, message: dict[str, Any], **more: Any) -
 
 
 _USAGE = {"input_tokens": 3, "output_tokens": 70, "cache_read_input_tokens": 5}
-_CALL = _line("assistant", "u1", 1, {"id": "m1", "model": "claude-opus-4-5-20251101", "usage": _USAGE, "content": [
-    {"type": "tool_use", "id": "t1", "name": "Task", "input": {"subagent_type": "helper"}}]}, requestId="r1")  # fmt: skip
+_TASK = {"type": "tool_use", "id": "t1", "name": "Task", "input": {"subagent_type": "helper"}}
+_ANSWER = {"id": "m1", "model": "claude-opus-4-5-20251101", "usage": _USAGE, "content": [_TASK]}
+_CALL = _line("assistant", "u1", 1, _ANSWER, requestId="r1")
 _RESULT = _line("user", "u2", 9, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1"}]},
                 toolUseResult={"agentId": "a1", "status": "completed"})  # fmt: skip
 
