@@ -29,7 +29,13 @@ class Booking:
 
     def __init__(self, known: Known, book: QuoteBook, event_at: Callable[[int], Event]) -> None:
         self.known, self.book, self.event_at = known, book, event_at
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what belongs to one slice."""
         self.bodies: dict[int, seen.LinesObserved] = {}
+        self._dimension_ids: dict[tuple[object, ...], int] = {}
+        self._agent_names: dict[tuple[object, ...], str] = {}
 
     def body(self, position: int) -> seen.LinesObserved:
         """Return the body of the event at a position."""
@@ -51,8 +57,7 @@ class Booking:
         rows = []
         for number, part in enumerate(clients.parts_of(client, one) or (None,)):
             row = _beside(base, part.role, number) if number and part else base
-            values = self._dimensions(client, claim, one, context, part, account)
-            row.dimension_id = self.known.dimension(values)
+            row.dimension_id = self._dimension(client, claim, one, context, part, account)
             if part is not None:
                 if part.role == "fallback":
                     row.attempt_kind = "fallback"
@@ -86,9 +91,10 @@ class Booking:
             row.reported_cost_nanousd = _nano(one.cost)
         return row
 
-    def _dimensions(
+    def _dimension(
         self, client: str, claim: Claim, one: Any, context: seen.Context, part: Part | None, account: Account
-    ) -> Dimensions:
+    ) -> int:
+        """Return the key of a row's dimensions, made once for all rows of an event that share them."""
         kind = type(one)
         agent = self._agent_name(claim.owner, account)
         who = "agent" if agent else "main"
@@ -97,18 +103,27 @@ class Booking:
             who = {"compaction": "compact", "advisor": "advisor"}.get(part.role, who)
             model = part.model or model
         status = "failed" if kind is seen.Failure else claim.ending or "succeeded"
-        return Dimensions(
-            context.project, context.branch, client, who, agent, clients.provider_of(client, context.provider),
-            model, "model", "", status,
-        )  # fmt: skip
+        shared = (claim.best.position, one.c, who, agent, model, status)
+        found = self._dimension_ids.get(shared)
+        if found is None:
+            provider = clients.provider_of(client, context.provider)
+            values = Dimensions(
+                context.project, context.branch, client, who, agent, provider, model, "model", "", status
+            )
+            found = self._dimension_ids[shared] = self.known.dimension(values)
+        return found
 
     def _agent_name(self, owner: Sight, account: Account) -> str:
         """Return the sub-agent's name: its type where known, else its id; empty for the root."""
         if not account.agent_id:
             return "sidechain" if owner.sidechain else ""
-        known = self.known.agent(account.session_key, account.agent_id)
-        name = self.known.agent_type(known) if known else self.known.session(owner.session_key).agent_type
-        return name or account.agent_id
+        named = (owner.session_key, *account)
+        name = self._agent_names.get(named)
+        if name is None:
+            known = self.known.agent(account.session_key, account.agent_id)
+            said = self.known.agent_type(known) if known else self.known.session(owner.session_key).agent_type
+            name = self._agent_names[named] = said or account.agent_id
+        return name
 
     def _tool_row(self, base: SpanRow, job: Job) -> SpanRow:
         """Return the row of a call that started a sub-agent: the sub-agent's turns hang below it."""

@@ -54,7 +54,7 @@ class Fold:
 
     def _begin(self) -> None:
         self.known.begin()
-        self.booking.bodies = {}
+        self.booking.begin()
         self.news: dict[str, Places] = {}
         self.calls: dict[str, dict[int, Job]] = {}
         """The delegations of a response that became known or changed, by the response's group."""
@@ -216,6 +216,10 @@ class Fold:
         self._flush()
 
     def _settle_group(self, group_id: str, existing: list[SpanRow], places: Places | None) -> None:
+        alone = not existing and places is not None and len(places) == 1
+        if alone and group_id not in self.calls and group_id.startswith("claude-code:"):
+            self._settle_new(group_id, *(places or {}).values())
+            return
         sights = self._sights(group_id, existing, places)
         jobs = self._jobs(group_id, existing)
         claims = self._claims(group_id, sights)
@@ -237,6 +241,13 @@ class Fold:
             self.store.run("drop_sightings", [(group_id,)])
         if len(sights) > 1:
             self.store.run("put_sighting", [row_of_sight(group_id, sight) for sight in sights])
+
+    def _settle_new(self, group_id: str, sight: Sight) -> None:
+        """Settle the usual case: a response that nothing was known of, seen in one place, without sub-agents."""
+        self.touched.add(sight.session_key)
+        for claim in clients.decide(group_id, [sight], Facts({})):
+            for row in self.booking.rows(group_id, claim, ()):
+                self._put(row, None)
 
     def _touch(self, group_id: str, before: dict[str, SpanRow], after: dict[str, SpanRow]) -> None:
         """Note the sessions of which another response, or another time of one, is now held by no other session."""

@@ -36,6 +36,8 @@ class QuoteBook:
         self.store = store
         self._known: dict[int, KnownQuote | None] = {}
         self._rows: dict[int, list[Any]] = {}
+        self._found: dict[int, tuple[KnownQuote | None, KnownQuote | None]] = {}
+        """Answers of `of_span` while no span is priced apart; forgotten when a quote replaces another."""
         self._superseded: dict[int, int] | None = None
         self._span_quotes: dict[str, int] = {}
         self._has_span_quotes: bool | None = None
@@ -54,6 +56,7 @@ class QuoteBook:
 
         The newest word wins: where the new quote had been replaced by the old one, that ends.
         """
+        self._found.clear()
         key, to = quote_key(old), quote_key(new)
         chain = self._superseded_by()
         affected = self._spans_of(key)
@@ -76,8 +79,15 @@ class QuoteBook:
 
     def of_span(self, span_id: str, named_quote: int) -> tuple[KnownQuote | None, KnownQuote | None]:
         """Return the quote that the span's event names, and the one that prices it today."""
-        chosen = self._span_quote(span_id) or named_quote
-        return self._quote(named_quote), self._quote(self._latest(chosen))
+        if self._any_span_quote():
+            chosen = self._span_quote(span_id) or named_quote
+            return self._quote(named_quote), self._quote(self._latest(chosen))
+        found = self._found.get(named_quote)
+        if found is None:
+            found = self._quote(named_quote), self._quote(self._latest(named_quote))
+            if named_quote and all(found):
+                self._found[named_quote] = found
+        return found
 
     def write(self) -> None:
         """Write what was taken in."""

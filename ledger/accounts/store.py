@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -107,11 +108,13 @@ def dimension_key(values: Dimensions) -> int:
     return row_key("dimension", *values)
 
 
+@lru_cache(maxsize=1024)
 def session_key(client: str, session_id: str) -> int:
     """Return the key of a client's session."""
     return row_key("session", client, session_id)
 
 
+@lru_cache(maxsize=256)
 def quote_key(sha256: str) -> int:
     """Return the key of a quote."""
     return row_key("quote", sha256)

@@ -571,16 +571,24 @@ def test_no_control_character_of_a_log_leaves(view: View, capsys: pytest.Capture
         assert "odd" in text
 
 
-def test_the_table_marks_bounds_and_unknowns(view: View, capsys: pytest.CaptureFixture[str]) -> None:
+def cell(lines: list[str], row: str, title: str) -> str:
+    """Return the cell of a table below a title: figures end where their title does."""
+    line = next(line for line in lines if line.startswith(row))
+    return line[: lines[0].index(title) + len(title)].rpartition("  ")[2].strip()
+
+
+def test_the_table_marks_bounds_and_unknowns(
+    view: View, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`>= 1.23` where a part is unknown, `unknown` where all is, and a line that says why (OBS-10, OBS-51)."""
+    monkeypatch.setenv("COLUMNS", "300")
     lines = printed(view, capsys, "table", "session", session="5e55").splitlines()
-    found = {text.split()[0]: text for text in lines if text.startswith("5e55")}
-    assert found["5e550003"].split()[-1] == "unknown"
-    assert " 0.00 " not in found["5e550003"]
-    assert ">= 0.08" in found["5e550004"]
-    assert ">=" not in found["5e550002-%"]
-    assert found["5e550005"].split()[3:9] == ["unknown"] * 6
-    assert any("without a known cost" in text for text in lines[-2:])
+    assert cell(lines, "5e550003", "cost USD") == "unknown"
+    assert cell(lines, "5e550004", "cost USD") == ">= 0.08"
+    assert cell(lines, "5e550002-%", "cost USD") == "0.10"
+    for title in ("input", "output", "cost USD", "cache read"):
+        assert cell(lines, "5e550005", title) == "unknown"
+    assert any("without a known cost" in text for text in lines[-3:])
 
 
 # figures

@@ -154,7 +154,7 @@ def test_a_table_fits_and_cuts_no_figure(data: st.DataObject, room: int) -> None
     total = ["total", *(data.draw(FIGURES) for _ in ranks)] if data.draw(st.booleans()) else None
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(room))
-        lines = table(shape, rows, total).splitlines()
+        lines = table(shape, rows, total).split("\n")
     assert len(lines) == 1 + count + (2 if total else 0)
 
     every = [row[1:] for row in [*rows, *([total] if total else [])]]
