@@ -34,6 +34,8 @@ class Booking:
     def begin(self) -> None:
         """Forget what belongs to one slice."""
         self.bodies: dict[int, seen.LinesObserved] = {}
+        self.parts: dict[tuple[int, int], tuple[Part, ...]] = {}
+        """Readings of usage that the slice has made already, by event and observation."""
         self._dimension_ids: dict[tuple[object, ...], int] = {}
         self._agent_names: dict[tuple[object, ...], str] = {}
 
@@ -55,7 +57,10 @@ class Booking:
         account = self.account(claim.owner)
         base = self._base_row(group_id, claim, account, one)
         rows = []
-        for number, part in enumerate(clients.parts_of(client, one) or (None,)):
+        parts = self.parts.get((best.position, best.index))
+        if parts is None:
+            parts = clients.parts_of(client, one)
+        for number, part in enumerate(parts or (None,)):
             row = _beside(base, part.role, number) if number and part else base
             row.dimension_id = self._dimension(client, claim, one, context, part, account)
             if part is not None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ledger.accounts.store import TABLES, VERSION, Checkpoint, Store
-from ledger.errors import LogUnavailable
+from ledger.errors import LogTooNew, LogUnavailable
 from ledger.log import sqlite
 from ledger.log.log import Log
 
@@ -59,10 +59,10 @@ def snapshot(log: Log, progress: Progress | None = None) -> Iterator[View]:
 def catch_up(log: Log, progress: Progress | None = None) -> int:
     """Fold what is new into the live generation; return how many events that were.
 
-    Raises LogUnavailable where the database cannot be written.
+    Accounts of a newer version are left alone. Raises LogUnavailable where the database cannot be written.
     """
     folded, store = _written(log, progress)
-    if store is None:
+    if store is None and not _is_newer(log):
         raise LogUnavailable(f"{log.path}: the accounts cannot be written: check permissions and free space")
     return folded
 
@@ -85,8 +85,19 @@ def _written(log: Log, progress: Progress | None) -> tuple[int, Store | None]:
         return 0, None
 
 
+def _is_newer(log: Log) -> bool:
+    """Return whether the accounts were written by a newer program, which this one must not write over."""
+    live = Checkpoint(log.connection).live()
+    return live is not None and live[1] > VERSION
+
+
 def rebuild(log: Log, progress: Progress | None = None) -> int:
-    """Fold the whole log into a new generation beside the live one, then switch; return the events folded."""
+    """Fold the whole log into a new generation beside the live one, then switch; return the events folded.
+
+    Raises LogTooNew where the live one is of a newer version.
+    """
+    if _is_newer(log):
+        raise LogTooNew(f"{log.path}: a newer tallybook wrote the accounts: update tallybook")
     try:
         return _build(log, progress)[0]
     except sqlite.Error as error:

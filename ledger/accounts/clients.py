@@ -55,10 +55,10 @@ def decide(group_id: str, sights: list[Sight], facts: Facts) -> list[Claim]:
 def parts_of(client: str, observation: Any) -> tuple[Part, ...]:
     """Return the rows that an observation's usage stands for; none for a failed request."""
     if type(observation) is Response:
+        if client != "codex":
+            return anthropic.parts_of_json(observation.usage)
         usage = _decode(observation.usage)
-        if type(usage) is not dict:
-            return ()
-        return codex.parts(usage) if client == "codex" else anthropic.parts(usage)
+        return codex.parts(usage) if type(usage) is dict else ()
     if type(observation) is Cumulative:
         total, before, last = (_decode(raw) for raw in (observation.total, observation.before, observation.last))
         return codex.step(total, before, last, carried=observation.carried)

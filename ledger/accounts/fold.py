@@ -103,7 +103,8 @@ class Fold:
         source = self.known.source(event.stream_id)
         source.version, source.end, source.tail = event.version, body.end, body.tail
         source.size, source.mtime_ns = body.size, body.mtime_ns
-        source.device, source.inode = body.device, body.inode
+        if body.inode:  # it is not told before the end of the file
+            source.device, source.inode = body.device, body.inode
         source.carry = msgspec.json.encode(body.carry).decode()
         client, position = source.client, event.position
         self.booking.bodies[position] = body
@@ -126,7 +127,8 @@ class Fold:
                 session.has_records = 1
                 self.known.changed_sessions.add(key)
                 self.regrouped.add(key)
-        sight = sight_of(client, one, context, key, position, index)
+        parts = self.booking.parts[position, index] = clients.parts_of(client, one)
+        sight = sight_of(client, one, parts, context, key, position, index)
         _merge(self.news.setdefault(clients.group_of(client, one), {}), sight)
 
     def _prompt(self, client: str, one: seen.Prompt, context: seen.Context, key: int) -> None:

@@ -10,39 +10,38 @@ from ledger.accounts.claims import Sight
 from ledger.accounts.rows import SightingRow, SpanRow
 from ledger.accounts.store import session_key
 from ledger.events import sources as seen
-from ledger.wire import anthropic
+from ledger.wire.usage import Part
 
 _MASK31 = (1 << 31) - 1
 FAILED, CUT = 0, -1
 """Ranks of what has no usage: below every response, an ending that says nothing else below a failure."""
 
 
-def sight_of(client: str, one: Any, context: seen.Context, key: int, position: int, index: int) -> Sight:
-    """Return the sighting that an observation of a response, a total or an ending is."""
+def sight_of(
+    client: str, one: Any, parts: tuple[Part, ...], context: seen.Context, key: int, position: int, index: int
+) -> Sight:
+    """Return the sighting that an observation of a response, a total or an ending is; `parts` is its reading."""
     kind = type(one)
     if kind is seen.Response:
         return Sight(
             clients.quoted(one.request), key, context.agent, context.sidechain or one.nested, one.nested,
             one.at, one.last_at if one.last_at > one.at else one.at, one.lines,
-            bool(one.stop) or client != "claude-code", "", _rank(client, one),
+            bool(one.stop) or client != "claude-code", "", _rank(parts),
             _digest(context, one.model, one.cost, bytes(one.usage)), position, index,
         )  # fmt: skip
     if kind is seen.Cumulative:
         totals = (bytes(one.total), bytes(one.before), bytes(one.last))
         digest = _digest(context, one.model, one.carried, *totals)
         return Sight("", key, context.agent, context.sidechain, False, one.at, one.at, one.lines, True, "",
-                     _rank(client, one), digest, position, index)  # fmt: skip
+                     _rank(parts), digest, position, index)  # fmt: skip
     rank, ending, lines = (CUT, one.by, 0) if kind is seen.Cut else (FAILED, "", one.lines)
     said = (one.status, one.attempt) if kind is seen.Failure else ()
     return Sight("", key, context.agent, context.sidechain, False, one.at, one.at, lines, True, ending,
                  rank, _digest(context, *said), position, index)  # fmt: skip
 
 
-def _rank(client: str, one: Any) -> int:
+def _rank(parts: tuple[Part, ...]) -> int:
     """Return what makes the fullest usage win: output tokens first, then all tokens, 31 bits each; at least 1."""
-    if type(one) is seen.Response and client != "codex":
-        return anthropic.fullness(one.usage) + 1
-    parts = clients.parts_of(client, one)
     if not parts:
         return 1
     usage = parts[0].usage
@@ -54,8 +53,12 @@ def _digest(context: seen.Context, *told: object) -> int:
 
     Of two that are equal in this the first in the log counts, so that what was priced once keeps its price.
     """
-    said = repr((context.project, context.branch, context.provider, *told)).encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest(), "big") >> 1 | 1
+    prefix = f"{context.project}\0{context.branch}\0{context.provider}".encode("utf-8", "surrogatepass")
+    digest = hashlib.blake2b(prefix, digest_size=8)
+    for one in told:
+        digest.update(b"\0")
+        digest.update(one if type(one) is bytes else str(one).encode("utf-8", "surrogatepass"))
+    return int.from_bytes(digest.digest(), "big") >> 1 | 1
 
 
 def sight_of_span(group_id: str, span: SpanRow) -> Sight:

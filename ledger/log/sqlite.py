@@ -77,6 +77,7 @@ def _set_up(connection: Connection, *, readonly: bool) -> None:
         execute("PRAGMA cache_size=-8192")
         if not readonly:
             execute("PRAGMA synchronous=FULL")
+            execute("PRAGMA wal_autocheckpoint=4000")  # pages: a large import copies them home fewer times
     except Error:
         connection.close()
         raise

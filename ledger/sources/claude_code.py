@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ledger.events.sources import Call, Context, Cut, Delegated, Failure, Prompt, Response, Returned
+from ledger.sources.discover import text_of
 from ledger.sources.lines import CLOSING, OPENING, Block, escaped_letter, is_broken
 from ledger.sources.reading import Draft, Projects, as_raw, instant, loads_leniently
 from ledger.wire import anthropic
@@ -201,11 +202,10 @@ class Reader:
             and pending.id == identity
             and (pending.c, pending.request, pending.model, pending.stop) == (c, request, model, stop)
             and (pending.nested, pending.cost) == (nested, cost)
+            and self._joins(pending, raw, provider, draft)
         ):
             lines, first, last = self._pending_lines
             self._pending_lines = (lines + 1, min(first, at), max(last, at))
-            if bytes(pending.usage) != raw:
-                self._grow(raw, provider, draft)
         else:
             self._flush(draft)
             quote = draft.quote(provider, model, at)
@@ -218,14 +218,18 @@ class Reader:
         self._calls(message.content, identity, c, offset, at, draft)
         return 1
 
-    def _grow(self, raw: bytes, provider: str, draft: Draft) -> None:
-        """Take another usage of the pending response: the fullest stands first, every other is kept as it stood."""
-        pending = self._pending
-        assert pending is not None
-        if any(bytes(known) == raw for known in pending.earlier):
-            return
+    def _joins(self, pending: Response, raw: bytes, provider: str, draft: Draft) -> bool:
+        """Take another usage of the pending response: the fullest stands first, every other is kept as it stood.
+
+        Return False for another that is just as full: which of the two counts is not for the order of lines to say.
+        """
+        if bytes(pending.usage) == raw or any(bytes(known) == raw for known in pending.earlier):
+            return True
         kept, other = pending.usage, msgspec.Raw(raw)
-        if anthropic.fullness(other) > anthropic.fullness(kept):
+        difference = anthropic.fullness(other) - anthropic.fullness(kept)
+        if not difference:
+            return False
+        if difference > 0:
             kept, other = other, kept
         self._pending = msgspec.structs.replace(
             pending,
@@ -233,6 +237,7 @@ class Reader:
             earlier=[*pending.earlier, other],
             part_quotes=self._part_quotes(bytes(kept), provider, pending.model, pending.at, draft),
         )
+        return True
 
     def _remember(self, uuid: str | None, identity: str) -> None:
         """Keep which response a line holds: the error that says that it broke off may come some lines later."""
@@ -384,6 +389,7 @@ class Reader:
 
 def _from_path(path: Path) -> tuple[str, str]:
     """Return (session, agent) that a file's place stands for, where its lines do not say."""
+    path = Path(text_of(path))
     stem = path.stem
     if not stem.startswith("agent-"):
         return stem, ""

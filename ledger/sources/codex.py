@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ledger.events.sources import Context, Cumulative, Prompt, Response, Run
+from ledger.sources.discover import text_of
 from ledger.sources.lines import Block, broken_lines, hits
 from ledger.sources.reading import Draft, Projects, as_raw, instant, loads_leniently
 from ledger.wire.codex import counts
@@ -197,7 +198,7 @@ def _chain(before: str, total: dict[str, Any]) -> str:
 
 def _session_of(path: Path) -> str:
     """Return the session id at the end of `rollout-TIME-ID.jsonl`."""
-    stem = path.name.removesuffix(".zst").removesuffix(".jsonl")
+    stem = text_of(path.name).removesuffix(".zst").removesuffix(".jsonl")
     return stem[-36:] if len(stem) > 36 else stem
 
 

@@ -79,8 +79,9 @@ def run_import(
     catchup.catch_up(log)
     before = _account(log, clients)
     found = list(_discover(reports, home, use_environment))
+    torn: set[tuple[str, str]] = set()
     for _ in range(_ATTEMPTS):
-        raced = _Pass(log, reports, progress).run(found)
+        raced = _Pass(log, reports, torn, progress).run(found)
         catchup.catch_up(log)
         if not raced:
             break
@@ -88,6 +89,7 @@ def run_import(
         _state_billing(log, clients, billing)
     after = _account(log, clients)
     for client, report in reports.items():
+        report.torn = sum(1 for one, _ in torn if one == client)
         _conclude(report, before[client], after[client])
     return list(reports.values())
 
@@ -95,7 +97,7 @@ def run_import(
 def _discover(reports: dict[str, SourceReport], home: Path, use_environment: bool) -> Iterable[Found]:
     for client, report in reports.items():
         for root in discover.roots(client, home, use_environment=use_environment):
-            report.roots.append(str(root))
+            report.roots.append(discover.text_of(root))
             for one in discover.files(client, root, report.problems):
                 report.files += 1
                 yield one
@@ -118,8 +120,10 @@ def _state_billing(log: Log, clients: Sequence[str], billing: str) -> None:
 class _Pass:
     """One round of reading what is new and appending it."""
 
-    def __init__(self, log: Log, reports: dict[str, SourceReport], progress: Progress | None) -> None:
-        self.log, self.reports, self.progress = log, reports, progress
+    def __init__(
+        self, log: Log, reports: dict[str, SourceReport], torn: set[tuple[str, str]], progress: Progress | None
+    ) -> None:
+        self.log, self.reports, self.torn, self.progress = log, reports, torn, progress
         with catchup.snapshot(log) as view:
             self.sources = {row[0]: Source(*row) for row in view.store.all("all_sources")}
         self.recorded: set[str] = set()
@@ -141,7 +145,7 @@ class _Pass:
         self.versions = {task.stream_id: task.version for task in tasks}
         for result in read_all(tasks, lambda task: read_source(task, find_quote, projects)):
             task = tasks[result.task]
-            if result.problem:
+            if result.problem and result.problem not in self.reports[task.found.client].problems:
                 self.reports[task.found.client].problems.append(result.problem)
             if result.item is not None:
                 self._take(task.found.client, result.item)
@@ -153,32 +157,40 @@ class _Pass:
         return bool(self.raced)
 
     def _tasks(self, found: list[Found]) -> list[Task]:
-        by_inode = {(source.device, source.inode): source for source in self.sources.values()}
+        by_inode: dict[tuple[int, int], list[Source]] = {}
+        for source in self.sources.values():
+            by_inode.setdefault((source.device, source.inode), []).append(source)
         return [task for one in found if (task := self._task(one, by_inode)) is not None]
 
-    def _task(self, one: Found, by_inode: dict[tuple[int, int], Source]) -> Task | None:
+    def _task(self, one: Found, by_inode: dict[tuple[int, int], list[Source]]) -> Task | None:
         """Return what there is to read of a file, None where it stands as it was read."""
         stream_id = f"source:{id_text(named_id('source', one.client, os.path.abspath(one.path)))}"
         known = self.sources.get(stream_id)
         if known is None:
-            moved = by_inode.get((one.device, one.inode))
-            if moved is not None and moved.client == one.client and not os.path.exists(moved.path):
-                known, stream_id = moved, moved.stream_id  # renamed: it goes on under its old stream
+            for source in by_inode.get((one.device, one.inode), ()):
+                if source.client == one.client and not os.path.exists(source.path):
+                    known, stream_id = source, source.stream_id  # renamed: it goes on under its old stream
+                    by_inode[one.device, one.inode].remove(source)  # of two new names only one is its
+                    break
         if known is None:
             return Task(one, stream_id, 0, 0, "", "{}", self._billing(one))
         same = (known.size, known.mtime_ns, known.device, known.inode)
         if same == (one.size, one.mtime_ns, one.device, one.inode):
+            if known.end < known.size and one.path.suffix != ".zst":  # packed, it has another size
+                self.torn.add((one.client, stream_id))
             return None
+        self.torn.discard((one.client, stream_id))
         return Task(one, stream_id, known.version, known.end, known.tail, known.carry, known.billing)
 
     def _billing(self, one: Found) -> str:
         """Return how a new file's use is billed: as the others of its folder, where they agree."""
-        said = {source.billing for source in self.sources.values() if source.root == str(one.root)}
+        said = {source.billing for source in self.sources.values() if source.root == discover.text_of(one.root)}
         return said.pop() if len(said) == 1 else ""
 
     def _take(self, client: str, item: Item) -> None:
+        if item.torn:
+            self.torn.add((client, item.stream_id))
         if not item.type:  # only a torn line, and nothing to append
-            self.reports[client].torn += item.torn
             return
         self.pending.append((client, item))
         self.size += len(item.data)
@@ -223,7 +235,6 @@ class _Pass:
                 report.lines += item.lines
                 report.usage_rows += item.usage_rows
                 report.malformed += item.malformed
-                report.torn += item.torn
                 report.repeated += item.repeated
 
     def _record_quotes(self, quotes: Iterable[Quote]) -> None:

@@ -15,10 +15,12 @@ from ledger.events.sources import SourceBilled, SourceOpened, SourceTruncated
 from ledger.log.blobs import Blob
 from ledger.prices.quote import Quote
 from ledger.sources import claude_code, codex
-from ledger.sources.discover import Found
+from ledger.sources.discover import Found, text_of
 from ledger.sources.lines import blocks, tail_digest
 from ledger.sources.reading import Draft, FindQuote, Projects
 
+_PACKED_BYTES = 1 << 10
+"""How much of a packed file is unpacked at once: no more than 32 MiB come of it."""
 READERS: dict[str, Any] = {"claude-code": claude_code.Reader, "codex": codex.Reader}
 
 
@@ -63,7 +65,7 @@ def read_source(task: Task, find_quote: FindQuote, projects: Projects) -> Iterat
         begin, carry = task.begin, task.carry
         if task.version == 0:
             found = task.found
-            place = (str(found.path), str(found.root), found.device, found.inode)
+            place = (text_of(found.path), text_of(found.root), found.device, found.inode)
             yield _item(task, SourceOpened(found.client, *place, task.billing))
         elif size < begin or (begin and tail_digest(file, begin) != task.tail):
             yield _item(task, SourceTruncated(offset=begin, size=size))
@@ -79,7 +81,8 @@ def _stretches(
         task.found.path, msgspec.json.decode(carry), begin, projects, stat.st_mtime_ns // 1000
     )
     draft, torn = Draft(begin, find_quote), 0
-    for block in blocks(file, begin, size):
+    draft.end += _rest_of_line(file, begin)
+    for block in blocks(file, draft.end, size):
         if block.torn and reader.torn(block.content):
             torn = 1
             break
@@ -88,12 +91,23 @@ def _stretches(
             draft = Draft(draft.end, find_quote)
         reader.read(block, draft)
         draft.end += block.size
+    if reader.billing and reader.billing != task.billing:  # before the end, after which the file counts as read
+        yield _item(task, SourceBilled(reader.billing))
     if draft.end > draft.begin or (torn and task.version == 0 and draft.begin == begin):
         yield _lines(task, file, draft, reader, stat, torn)
     elif torn:
         yield Item(task.stream_id, "", "", torn=1)
-    if reader.billing and reader.billing != task.billing:
-        yield _item(task, SourceBilled(reader.billing))
+
+
+def _rest_of_line(file: BinaryIO, begin: int) -> int:
+    """Return how many bytes at `begin` only end the line before: one that was read before it had its newline."""
+    if not begin:
+        return 0
+    file.seek(begin - 1)
+    before, after = file.read(1), file.read(2)
+    if before == b"\n":
+        return 0
+    return 2 if after == b"\r\n" else 1 if after[:1] == b"\n" else 0
 
 
 def _lines(task: Task, file: BinaryIO, draft: Draft, reader: Any, stat: os.stat_result | None, torn: int) -> Item:
@@ -119,7 +133,15 @@ def _plain(packed: BinaryIO) -> BinaryIO:
 
     plain = tempfile.TemporaryFile()  # noqa: SIM115 - returned, and closed with the last reference
     try:
-        zstandard.ZstdDecompressor().copy_stream(packed, plain)
+        frame, begun = zstandard.ZstdDecompressor().decompressobj(), False
+        for piece in iter(lambda: packed.read(_PACKED_BYTES), b""):
+            while piece:
+                plain.write(frame.decompress(piece))
+                piece, begun = frame.unused_data, not frame.eof
+                if frame.eof:
+                    frame = zstandard.ZstdDecompressor().decompressobj()
+        if begun:
+            raise zstandard.ZstdError("it ends too early")
     except zstandard.ZstdError as error:
         plain.close()
         raise OSError(f"is not a whole zstd file ({error})") from error

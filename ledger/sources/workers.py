@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ledger.errors import LedgerError
+from ledger.sources.discover import text_of
 from ledger.sources.read import Item, Task
 
 PARALLEL_BYTES = 8 << 20
@@ -65,7 +66,7 @@ def _read_here(tasks: list[tuple[int, Task]], read: ReadTask) -> Iterator[Result
             for item in read(task):
                 yield Result(number, item)
         except OSError as error:
-            problem = f"{task.found.path}: {error.strerror or error}: it was left out"
+            problem = f"{text_of(task.found.path)}: {error.strerror or error}: it was left out"
         yield Result(number, None, problem, True)
 
 

@@ -36,6 +36,71 @@ def parts(usage: dict[str, Any]) -> tuple[Part, ...]:
     return _with_iterations(usage, [entry for entry in iterations if type(entry) is dict])
 
 
+class _Split(msgspec.Struct):
+    ephemeral_5m_input_tokens: int | None = None
+    ephemeral_1h_input_tokens: int | None = None
+
+
+class _Details(msgspec.Struct):
+    thinking_tokens: int | None = None
+
+
+class _Tools(msgspec.Struct):
+    web_search_requests: int | None = None
+
+
+class _Typed(msgspec.Struct):
+    """A usage object whose fields have the types that the API gives them."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_creation: _Split | None = None
+    output_tokens_details: _Details | None = None
+    server_tool_use: _Tools | None = None
+    service_tier: str | None = None
+    speed: str | None = None
+    inference_geo: str | None = None
+    iterations: list[msgspec.Raw] | None = None
+
+
+_typed = msgspec.json.Decoder(_Typed).decode
+_any = msgspec.json.Decoder().decode
+
+
+def parts_of_json(raw: bytes | msgspec.Raw) -> tuple[Part, ...]:
+    """The same as `parts`, from JSON text: the usual object is decoded into its own types, three times as fast."""
+    try:
+        given = _typed(raw)
+    except msgspec.MsgspecError:
+        given = None
+    if given is None or given.iterations or (given.input_tokens is None and given.output_tokens is None):
+        usage = _any(raw)
+        return parts(usage) if type(usage) is dict else ()
+    split, tools, details = given.cache_creation, given.server_tool_use, given.output_tokens_details
+    five, hour, unsplit = split_writes(
+        count(given.cache_creation_input_tokens),
+        count(split.ephemeral_5m_input_tokens) if split else None,
+        count(split.ephemeral_1h_input_tokens) if split else None,
+    )
+    output = count(given.output_tokens)
+    usage = Usage(
+        input_uncached=count(given.input_tokens),
+        cache_read=count(given.cache_read_input_tokens),
+        cache_write_5m=five,
+        cache_write_1h=hour,
+        output=output,
+        reasoning=part_of(count(details.thinking_tokens), output) if details else None,
+        web_searches=count(tools.web_search_requests) if tools else None,
+        service_tier=word(given.service_tier),
+        speed=word(given.speed),
+        region=word(given.inference_geo),
+        unsplit_cache_write=unsplit,
+    )
+    return (Part(role="message", model="", usage=usage),)
+
+
 class _Counts(msgspec.Struct):
     """The counts that make one usage object fuller than another."""
 
