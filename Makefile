@@ -11,7 +11,7 @@ types:
 test:
 	pytest -n auto
 
-# The same tests with the full counts. At most 40 minutes; a slice of it with SOAK_SECONDS.
+# The same tests with the full counts, at most 40 minutes; TALLYBOOK_SOAK_SHARE=0.1 runs a tenth of them.
 soak:
 	TALLYBOOK_SOAK=1 pytest -n auto -m "soak or not soak"
 

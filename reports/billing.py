@@ -11,16 +11,22 @@ def billing(view: View, question: Question) -> dict[str, str]:
 
     A client of whose billing nobody said anything is left out: unknown.
     """
+    said = stated(view)
+    if not said:
+        return {}
+    asked = {key[0] for key, _ in ask(view, question._replace(by=("client",), sort="cost")).rows}
+    return {client: mode for client, mode in said.items() if client in asked}
+
+
+def stated(view: View) -> dict[str, str]:
+    """Return client -> how its use is billed, for every client of which somebody said it."""
     rows = view.store.connection.execute(
         view.store.named("SELECT client, billing FROM gen_sources WHERE billing <> '' GROUP BY client, billing")
     )
     said: dict[str, list[str]] = {}
     for client, mode in rows:
         said.setdefault(client, []).append(mode)
-    if not said:
-        return {}
-    asked = {key[0] for key, _ in ask(view, question._replace(by=("client",), sort="cost")).rows}
-    return {client: modes[0] if len(modes) == 1 else "mixed" for client, modes in said.items() if client in asked}
+    return {client: modes[0] if len(modes) == 1 else "mixed" for client, modes in said.items()}
 
 
 def all_subscription(view: View, question: Question, modes: dict[str, str]) -> bool:

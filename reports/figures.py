@@ -99,7 +99,8 @@ class Figures:
         unknown = self["unknown_usage_spans"]
         if unknown and unknown == self["requests"]:
             return "unknown"
-        return f">= {self.input:,}" if unknown else f"{self.input:,}"
+        untold = self["cache_read_unknown"] - self["upper_bound_spans"]  # not told, and not within the input either
+        return f">= {self.input:,}" if max(unknown, untold) > 0 else f"{self.input:,}"
 
 
 def usd(nanousd: int) -> str:

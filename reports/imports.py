@@ -18,7 +18,7 @@ _COUNTS = ("files", "lines", "usage_rows", "new", "replays", "malformed", "torn"
 
 def print_import(reports: list[SourceReport], format_: str, strict: bool) -> int:
     """Print an import's reports; return 1 under `strict` where something was lost or left out."""
-    sources = [msgspec.to_builtins(report) for report in reports]
+    sources = [_fields(report) for report in reports]
     total = _total(sources)
     if format_ == "json":
         put_json({"sources": sources, "total": total})
@@ -29,6 +29,13 @@ def print_import(reports: list[SourceReport], format_: str, strict: bool) -> int
         put(_table(sources, total))
     warn(reports)
     return 1 if strict and not all(report.clean for report in reports) else 0
+
+
+def _fields(report: SourceReport) -> dict[str, Any]:
+    """Return what a report says; what it only counts to get there is among its duplicates."""
+    fields: dict[str, Any] = msgspec.to_builtins(report)
+    del fields["repeated"]
+    return fields
 
 
 def _total(sources: list[dict[str, Any]]) -> dict[str, Any]:
@@ -44,8 +51,10 @@ def _csv_row(source: dict[str, Any], rules: dict[str, int]) -> list[Any]:
 
 
 def _table(sources: list[dict[str, Any]], total: dict[str, Any]) -> str:
-    shown = {"files": 0, "lines": 0, "usage rows": 1, "new": 0, "same response": 1, "copied": 1, "repeated totals": 2, "replays": 1,
-             "malformed": 2, "torn": 2, "lower bound": 3, "unpriced": 3}  # fmt: skip
+    shown = {
+        "files": 0, "lines": 0, "usage rows": 1, "new": 0, "same response": 1, "copied": 1, "repeated totals": 2,
+        "replays": 1, "malformed": 2, "torn": 2, "lower bound": 3, "unpriced": 3,
+    }  # fmt: skip
     columns = [Column("client"), *(Column(title, right=True, rank=rank) for title, rank in shown.items())]
     rows = [[source["client"], *_cells(source)] for source in sources if source["roots"] or source["files"]]
     text = table(columns, rows, ["total", *_cells(total)])

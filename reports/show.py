@@ -8,6 +8,7 @@ from typing import Any
 from ledger.accounts.catchup import View
 from ledger.accounts.rows import contribution
 from ledger.log.log import Log
+from reports.billing import stated
 from reports.figures import Figures, decimals_for, usd
 from reports.output import put, put_csv, put_json
 from reports.periods import Zone, iso
@@ -15,7 +16,7 @@ from reports.text import Column, safe, shortened, table, terminal_columns
 from reports.tree import Session, Span, Turn, load
 
 _SPANS_SHOWN = 12
-"""How many requests of one turn a table names before it only counts the rest."""
+"""How many requests that succeeded a table names in one turn before it only counts the rest."""
 _ERROR_COLUMNS = 160
 
 
@@ -24,13 +25,13 @@ def show(log: Log, view: View, wanted: str, zone: Zone, format_: str) -> None:
     session = load(log, view, wanted)
     if format_ == "json":
         put_json({"as_of": view.position, "session": session.session_id, "client": session.client,
-                  "turns": [_turn_json(turn) for turn in session.turns],
+                  "billing": stated(view).get(session.client), "turns": [_turn_json(turn) for turn in session.turns],
                   "loose": [_turn_json(turn) for turn in session.loose],
                   "total": session.total().as_json()})  # fmt: skip
     elif format_ == "csv":
         put_csv(_CSV, [row for turn in (*session.turns, *session.loose) for row in _csv_rows(turn, session, "")])
     else:
-        put(as_table(session, zone))
+        put(as_table(session, zone, at_list_price=stated(view).get(session.client) == "subscription"))
 
 
 # JSON and CSV
@@ -100,7 +101,7 @@ def _csv_rows(turn: Turn, session: Session, parent: str) -> Iterator[list[Any]]:
 # the table
 
 
-def as_table(session: Session, zone: Zone) -> str:
+def as_table(session: Session, zone: Zone, *, at_list_price: bool = False) -> str:
     """Return the tree as a table: what is indented is a part of what stands above it."""
     total = session.total()
     costs = [span.row.cost_nanousd or 0 for turn in (*session.turns, *session.loose) for span in _all_spans(turn)]
@@ -113,11 +114,11 @@ def as_table(session: Session, zone: Zone) -> str:
     columns = [
         Column("what"),
         Column("at", rank=5),
-        Column("status", rank=1),
+        Column("status"),
         Column("input", right=True),
         Column("cached", right=True, rank=3),
         Column("output", right=True),
-        Column("cost USD", right=True),
+        Column("at list price USD" if at_list_price else "cost USD", right=True),
         Column("time", right=True, rank=6),
     ]
     count = len(session.turns)
@@ -149,14 +150,15 @@ def _turn_rows(turn: Turn, name: str, depth: int, decimals: int, zone: Zone) -> 
     shown = 0
     for span in turn.spans:
         children = turn.children.get(span.row.span_id, [])
-        if span.values.kind == "model" and shown >= _SPANS_SHOWN:
+        plain = span.values.kind == "model" and span.values.status == "succeeded"
+        if plain and shown >= _SPANS_SHOWN:
             continue
-        shown += span.values.kind == "model"
+        shown += plain
         rows.append(_span_cells(span, indent + "  ", decimals, zone))
         for number, child in enumerate(children, 1):
             again = f" (turn {number})" if len(children) > 1 else ""
             rows += _turn_rows(child, f"agent {child.spans[0].values.agent}{again}", depth + 2, decimals, zone)
-    rest = sum(span.values.kind == "model" for span in turn.spans) - shown
+    rest = sum(span.values.kind == "model" and span.values.status == "succeeded" for span in turn.spans) - shown
     if rest:
         rows.append([f"{indent}  ... {rest} more requests", *[""] * 7])
     return rows

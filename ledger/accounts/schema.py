@@ -147,7 +147,6 @@ sources = Table(
     Column("carry", Text, nullable=False),
     Column("billing", Text, nullable=False),
     sqlite_strict=True,
-    sqlite_with_rowid=False,
 )
 
 totals = Table(

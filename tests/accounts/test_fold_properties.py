@@ -122,7 +122,9 @@ TIMES = st.integers(0, 8).map(lambda step: BEGIN + step * STEP)
 @st.composite
 def claude_line(draw: st.DrawFn, context: seen.Context, prices: Prices) -> list[Line]:
     """Return what a line of Claude Code may say: mostly responses."""
-    kind = draw(st.sampled_from(["response"] * 5 + ["call", "prompt", "failure", "cut", "returned", "delegated"]))
+    kind = draw(
+        st.sampled_from(["response"] * 5 + ["call", "prompt", "failure", "cut", "returned", "returned", "delegated"])
+    )
     if kind in ("response", "call"):
         call = draw(st.sampled_from(sorted(CALLS))) if kind == "call" else ""
         message = CALLS[call][0] if call else draw(st.sampled_from(sorted(MODELS)))
@@ -219,8 +221,10 @@ def codex_file(draw: st.DrawFn, thread: str, lineage: tuple[str, str]) -> list[l
     for ordinal, (chain, total) in enumerate(
         totals(draw(st.lists(st.sampled_from([100, 200]), min_size=1, max_size=4)))
     ):
-        if draw(st.integers(0, 3)) == 0:
-            lines.append(Line(context, seen.Prompt, {"at": draw(TIMES), "id": f"{thread}@{ordinal}"}))
+        if draw(st.integers(0, 2)) == 0:
+            # The same offset of the same thread is the same prompt.
+            at = BEGIN + (ordinal + THREADS.index(thread)) * STEP
+            lines.append(Line(context, seen.Prompt, {"at": at, "id": f"{thread}@{ordinal}"}))
         last = {name: value - (before or {}).get(name, 0) for name, value in total.items()}
         fields = {
             "at": draw(TIMES), "ordinal": ordinal, "chain": chain, "model": "acme-2", "total": raw(total),
@@ -293,8 +297,8 @@ def worlds(draw: st.DrawFn, *, one_price: bool = True) -> Streams:
         streams[f"source:claude{number}"] = stream_of("claude-code", number, stretches, draw(st.integers(0, 5)) == 0)
     lineages = {}
     for number, thread in enumerate(THREADS):
-        older = ["", "", *THREADS[:number]]
-        lineages[thread] = draw(st.sampled_from(older)), draw(st.sampled_from(older))
+        older = ["", *THREADS[:number]]
+        lineages[thread] = draw(st.sampled_from(["", *older])), draw(st.sampled_from(older))
     # A thread may have several files: archived ones, and what versions before 0.50 began at a resume.
     for number, thread in enumerate(draw(st.lists(st.sampled_from(THREADS), max_size=4))):
         stretches = draw(codex_file(thread, lineages[thread]))

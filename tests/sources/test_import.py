@@ -35,8 +35,9 @@ from ledger.invariants import check
 from ledger.log import sqlite
 from ledger.log.log import Log, StreamAppend
 from ledger.sources.importer import SourceReport, run_import
+
+from reports.query import ask, make_question
 from reports.report import as_json
-from reports.query import make_question
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "cases"
@@ -469,3 +470,720 @@ def test_a_packed_file_that_is_none(content: bytes, log: Log, tmp_path: Path) ->
     assert bring(log, tmp_path, "codex").clean
     assert len(outputs(log)) == 4
     assert_sound(log)
+
+
+# other programs at the same time, and a sudden end
+
+
+def command(*words: object) -> list[str]:
+    """Return the command line of a command, without this process's folder, variables and site of the user."""
+    return [sys.executable, "-I", "-m", "ledger", *(str(word) for word in words)]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Counter[tuple[Any, ...]]]]:
+    """A home of 20 MB, which several processes read, and the account of an import that nothing disturbed."""
+    home = tmp_path_factory.mktemp("large") / "home"
+    tool = ROOT / "tests" / "tools" / "gen_claude_logs.py"
+    subprocess.run([sys.executable, tool, home, "--mb", "20", "--seed", "6"], check=True, capture_output=True)
+    for tree in ("fork", "old-0.98.0-fork", "sub-agents"):
+        shutil.copytree(CASES / "real-codex" / tree / ".codex", home / ".codex", dirs_exist_ok=True)
+    with Log.create(home.parent / "ledger.db") as log:
+        run_import(log, CLIENTS, home, use_environment=False)
+        assert_sound(log)
+        return home, accounts(log)
+
+
+def test_two_imports_at_once(large: Any, tmp_path: Path, soak: Soak) -> None:
+    """Two processes read the same files into one log: both end well, and the account is that of one (OBS-49)."""
+    home, expected = large
+    for number in soak.rounds(2, 40):
+        place = tmp_path / f"{number}.db"
+        words = command("import", "--strict", "--home", home, "--db", place)
+        both = []
+        for _ in range(2):
+            both.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+            time.sleep(soak.random.choice((0, 0, soak.random.uniform(0, 0.2))))
+        said = [(one.communicate(timeout=60)[0], one.returncode) for one in both]
+        assert [code for _, code in said] == [0, 0], said
+        with Log.open(place) as log:
+            assert accounts(log) == expected
+            assert_sound(log)
+
+
+def test_killed_at_any_instant(large: Any, tmp_path: Path, soak: Soak) -> None:
+    """SIGKILL in the middle; a new process completes what was begun, and the account is the same (OBS-49)."""
+    home, expected = large
+    reached = []
+    for number in soak.rounds(4, 100):
+        place = tmp_path / f"{number}.db"
+        words = command("import", "--home", home, "--db", place)
+        for _ in range(soak.random.choice((1, 1, 3))):
+            child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            with pytest.raises(subprocess.TimeoutExpired):
+                child.wait(soak.random.uniform(0.08, 0.3) if not reached or reached[-1] else 0.25)
+                continue
+            child.kill()
+            assert child.wait() == -signal.SIGKILL
+        reached.append(events_in(place))
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        with Log.open(place) as log:
+            assert accounts(log) == expected
+            assert_sound(log)
+        place.unlink()
+    print("events when it was killed:", reached)
+
+
+def events_in(place: Path) -> int:
+    """Return how many events a log has, 0 where it is not even made."""
+    try:
+        with Log.open(place, readonly=True) as log:
+            return log.head_position()
+    except Exception:
+        return 0
+
+
+KILLED_BETWEEN = """
+import os, signal, sys
+from pathlib import Path
+from ledger.log.log import Log
+from ledger.sources import importer, lines, reading
+
+home, place, after = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+lines.BLOCK_BYTES, reading.OBSERVATIONS_PER_EVENT, importer.BATCH_EVENTS = 300, 2, 1
+append = Log.append
+
+def counted(log, appends, blobs=()):
+    global after
+    found = append(log, appends, blobs)
+    after -= 1
+    if not after:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return found
+
+Log.append = counted
+with Log.create(place) as log:
+    importer.run_import(log, ("claude-code", "codex"), home, use_environment=False)
+print("done")
+"""
+"""An import in as many commits as can be, which kills itself after one of them."""
+
+
+@EVERY_CLIENT
+def test_killed_between_the_commits_of_one_file(client: str, tmp_path: Path) -> None:
+    """A file that needs several commits is read on from the last, whichever that was (OBS-49).
+
+    The file does not change any more: had an earlier commit said how large it is, nobody would look at it again.
+    """
+    plan = total(9, rate_limits={"plan_type": "plus"}) if client == "codex" else answer(9)
+    put(tmp_path, lines(client, 0, 4) + plan + b"\n", FILES[client])
+    with Log.create(tmp_path / "whole.db") as whole:
+        bring(whole, tmp_path, client)
+        expected = accounts(whole), rows(whole, "SELECT size, billing FROM gen_sources")
+    for after in range(1, 30):
+        place = tmp_path / f"{after}.db"
+        words = [sys.executable, "-I", "-c", KILLED_BETWEEN, str(tmp_path), str(place), str(after)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout) in ((-signal.SIGKILL, ""), (0, "done\n")), done.stderr
+        with Log.open(place) as log:
+            bring(log, tmp_path, client)
+            assert (accounts(log), rows(log, "SELECT size, billing FROM gen_sources")) == expected
+            assert_sound(log)
+        if done.returncode == 0:
+            break
+    assert 4 <= after < 29  # it did need several commits, and each of them was the last one once
+
+
+# what may not be read
+
+AS_NOBODY = """
+import contextlib, io, os, pathlib, sys, tempfile
+from ledger.cli import run
+
+with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+    db = os.path.join(folder, "ledger.db")
+    run(["import", "--home", sys.argv[1], "--db", db])  # what nobody may not read is loaded before: the modules
+    for format_ in ("table", "json", "csv"):
+        run(["report", "--db", db, "--format", format_])
+        run(["import", "--home", folder, "--db", db, "--format", format_])
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+sys.exit(run(sys.argv[2:]))
+"""
+"""A command of another user. To root no permission applies, so root becomes nobody first."""
+
+
+def as_nobody(*words: object) -> subprocess.CompletedProcess[str]:
+    """Run a command as a user to whom permissions apply."""
+    line = [sys.executable, "-I", "-c", AS_NOBODY, str(SAMPLE), *(str(word) for word in words)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, cwd="/")
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that another user reaches and may write, which pytest's own folders are not."""
+    with tempfile.TemporaryDirectory(prefix="tallybook-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        yield folder
+        for path in [folder, *folder.rglob("*")]:
+            path.chmod(0o755)
+
+
+HIDDEN = {
+    "a file": ".claude/projects/p/s.jsonl",
+    "a project's folder": ".claude/projects/p",
+    "all of a client's": ".claude/projects",
+    "the client's own folder": ".claude",
+}
+
+
+@pytest.mark.parametrize("what", HIDDEN)
+def test_what_may_not_be_read_is_named_and_the_rest_is_imported(what: str, public: Path) -> None:
+    """A file or folder without permission: a line each, exit 1 under --strict, and nothing else is left out."""
+    home, place = public / "home", public / "ledger.db"
+    put(home, lines("claude-code", 0, 1))
+    put(home, lines("claude-code", 1, 2), ".config/claude/projects/q/t.jsonl")
+    put(home, lines("codex", 0, 2), FILES["codex"])
+    hidden = home / HIDDEN[what]
+    mode = hidden.stat().st_mode
+    hidden.chmod(0)
+    for strict, code in ((["--strict"], 1), ([], 0)):
+        done = as_nobody("import", "--home", home, "--db", place, "--format", "json", *strict)
+        assert done.returncode == code, done.stderr
+        sources = {source["client"]: source for source in json.loads(done.stdout)["sources"]}
+        assert len(sources["claude-code"]["problems"]) == 1
+        assert str(hidden) in sources["claude-code"]["problems"][0]
+        assert sources["codex"]["problems"] == []
+        assert done.stderr.count("\n") == 1
+        assert str(hidden) in done.stderr and "Permission denied" in done.stderr
+    with Log.open(place) as log:
+        assert sorted(outputs(log)) == [100, 100, 102]
+        assert_sound(log)
+    hidden.chmod(mode)
+    done = as_nobody("import", "--home", home, "--db", place, "--strict")
+    assert (done.returncode, done.stderr) == (0, "")
+    with Log.open(place) as log:
+        assert sorted(outputs(log)) == [100, 100, 101, 102]
+        assert_sound(log)
+
+
+def test_a_file_that_vanishes_while_it_is_looked_for(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that removes a session at that moment hides none of the others in its folder."""
+    for number in range(4):
+        put(tmp_path, answer(number) + b"\n", f".claude/projects/p/{number}.jsonl")
+    put(tmp_path, b"", ".claude/projects/p/gone.jsonl")
+    scandir = os.scandir
+
+    class Gone:
+        """An entry whose file was removed after it was listed."""
+
+        def __init__(self, entry: os.DirEntry[str]) -> None:
+            self.name, self.path, self.is_dir, self.is_file = entry.name, entry.path, entry.is_dir, entry.is_file
+
+        def stat(self) -> os.stat_result:
+            return os.stat(self.path + ".gone")
+
+    class Listing:
+        def __init__(self, folder: str) -> None:
+            self.given = scandir(folder)
+
+        def __enter__(self) -> Iterator[Any]:
+            return (Gone(entry) if entry.name == "gone.jsonl" else entry for entry in self.given)
+
+        def __exit__(self, *_: object) -> None:
+            self.given.close()
+
+    monkeypatch.setattr(os, "scandir", Listing)
+    report = bring(log, tmp_path)
+    assert (report.files, report.new, report.problems) == (4, 4, [])
+    assert_sound(log)
+
+
+# rubbish
+
+
+def test_rubbish_between_the_lines(log: Log, tmp_path: Path, soak: Soak) -> None:
+    """Random bytes, NULs and half lines: every whole response counts, and what is malformed is counted too."""
+    rng = soak.random
+    for number in soak.rounds(3, 300):
+        content, expected = b"", 0
+        for one in range(20):
+            kind = rng.choice(("answer", "answer", "bytes", "nul", "half", "blank"))
+            if kind == "answer":
+                line = answer(one, session=f"s{number}", message={"id": f"msg_{number}_{one}"})
+                expected += 1
+            elif kind == "bytes":
+                line = b"?" + bytes(rng.randrange(256) for _ in range(rng.randrange(300))).replace(b"\n", b"\r")
+            elif kind == "nul":
+                line = b"\0" * rng.randrange(1, 50)
+            elif kind == "half":
+                line = answer(one)[: rng.randrange(1, 100)]
+            else:
+                line = b" " * rng.randrange(3)
+            content += line + b"\n"
+        path = put(tmp_path, content, f".claude/projects/p/{number}.jsonl")
+        report = bring(log, tmp_path)
+        assert (report.lines, report.new, report.torn) == (20, expected, 0)
+        blank = sum(not line.strip() for line in content.split(b"\n")[:-1])
+        assert report.malformed == 20 - expected - blank
+        path.unlink()
+    assert_sound(log)
+
+
+@EVERY_CLIENT
+def test_a_file_that_is_no_text_at_all(client: str, log: Log, tmp_path: Path) -> None:
+    """A picture under a session's name: malformed lines or a torn one, no response, no error."""
+    put(tmp_path, Random(5).randbytes(200_000), FILES[client])
+    report = bring(log, tmp_path, client)
+    assert (report.files, report.new, report.problems) == (1, 0, [])
+    assert report.malformed > 100
+    assert not report.clean
+    assert_sound(log)
+
+
+def test_a_name_that_is_no_text(log: Log, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file and a folder whose names are no UTF-8 are read like any other, and found again."""
+    folder = put(tmp_path, lines("claude-code", 0, 1)).parent
+    for client, line in (("claude-code", answer(7)), ("codex", total(1))):
+        below = folder if client == "claude-code" else tmp_path / ".codex/sessions"
+        os.makedirs(os.fsencode(below) + b"/\xff\xfe")
+        with open(os.fsencode(below) + b"/\xff\xfe/\xe9.jsonl", "wb") as file:  # noqa: PTH123
+            file.write(line.replace(b'"sessionId":"s",', b"") + b"\n")
+    with open(os.fsencode(tmp_path) + b"/.codex/sessions/\xff\xfe/\xe9.jsonl.zst", "wb") as file:  # noqa: PTH123
+        file.write(b"no zstd")
+    assert bring(log, tmp_path).new == 2
+    head = log.head_position()
+    for format_ in ("table", "json", "csv"):
+        assert run(["import", "--home", str(tmp_path), "--db", str(log.path), "--format", format_]) == 0
+        out, err = capsys.readouterr()
+        assert "is not a whole zstd file" in err
+        out.encode(), err.encode()
+    assert log.head_position() == head
+    assert_sound(log)
+
+
+# where files are looked for
+
+
+def test_places_named_by_the_environment(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CLAUDE_CONFIG_DIR is a list with commas, CODEX_HOME one folder; then the usual places do not count.
+
+    With --home they do not hold: they belong to the user's own home.
+    """
+    put(tmp_path / "home", answer(1) + b"\n")
+    put(tmp_path / "one", answer(2) + b"\n", "projects/p/a.jsonl")
+    put(tmp_path / "two", answer(3) + b"\n", "projects/p/b.jsonl")
+    put(tmp_path / "codex", lines("codex", 0, 1), "sessions/rollout-s.jsonl")
+    put(tmp_path / "codex", lines("codex", 0, 2), "archived_sessions/rollout-t.jsonl")
+    put(tmp_path / "home", lines("codex", 0, 3), ".codex/sessions/rollout-u.jsonl")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", f" {tmp_path}/one , {tmp_path}/two,,{tmp_path}/none")
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    claude, codex = run_import(log, CLIENTS, tmp_path / "home", use_environment=True)
+    assert (claude.files, claude.roots) == (2, [f"{tmp_path}/one/projects", f"{tmp_path}/two/projects"])
+    assert (codex.files, codex.roots) == (2, [f"{tmp_path}/codex/archived_sessions", f"{tmp_path}/codex/sessions"])
+    assert sorted(outputs(log)) == [100, 100, 100, 102, 103]
+    claude, codex = run_import(log, CLIENTS, tmp_path / "home", use_environment=False)
+    assert (claude.new, codex.new) == (1, 3)
+    assert_sound(log)
+
+
+@pytest.mark.parametrize("variable", ["CLAUDE_CONFIG_DIR", "CODEX_HOME"])
+def test_a_home_that_nobody_has(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`~name` of a user that there is not: one line that names the variable."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(variable, "~no-such-user/logs")
+    assert run(["import", "--db", str(tmp_path / "ledger.db")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"ledger: {variable}: ~no-such-user/logs: ")
+    assert err.count("\n") == 1
+
+
+def test_a_root_by_two_names_is_one(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link to a folder that is looked at anyway adds nothing; a link to another folder does."""
+    put(tmp_path, lines("claude-code", 0, 2))
+    put(tmp_path / "other", answer(3) + b"\n", "projects/p/a.jsonl")
+    (tmp_path / ".config").mkdir()
+    (tmp_path / ".config/claude").symlink_to(tmp_path / ".claude")
+    report = bring(log, tmp_path)
+    assert (report.files, report.lines, len(report.roots)) == (1, 2, 1)
+    (tmp_path / ".config/claude").unlink()
+    (tmp_path / ".config/claude").symlink_to(tmp_path / "other")
+    report = bring(log, tmp_path)
+    assert (report.files, report.lines, len(report.roots)) == (2, 1, 2)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", f"{tmp_path}/.claude,{tmp_path}/.claude/,{tmp_path}/other/../.claude")
+    report = run_import(log, CLIENTS, tmp_path, use_environment=True)[0]
+    assert (report.files, report.new) == (1, 0)
+    assert sum(row[0] for row in rows(log, "SELECT lines FROM gen_spans")) == 3
+    assert_sound(log)
+
+
+# what reaches a terminal
+
+NASTY = "a\x1b[31mb\x9b31mc\u202ed\ne\x07\u2066f\x7f\r\u200b"
+"""A colour by ESC, one by a C1 control, a turned direction, a new line, a bell, an isolate, DEL, CR, a hidden sign."""
+RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]")
+"""What of it must not reach a terminal. A new line is looked for by counting lines."""
+
+
+@pytest.fixture
+def nasty(tmp_path: Path) -> Path:
+    """A home in which model, branch, folder, session, agent, error and path hold control characters."""
+    home = tmp_path / "home"
+    task = {"type": "tool_use", "id": "t1", "name": "Task", "input": {"subagent_type": NASTY}}
+    more: dict[str, Any] = {"session": NASTY, "cwd": NASTY, "gitBranch": NASTY}
+    found = [
+        answer(1, model=NASTY, **more, message={"content": [task], "id": NASTY}),
+        answer(2, model=NASTY, **more, agentId="a1", isSidechain=True, attributionAgent=NASTY),
+        answer(3, model=NASTY, **more, agentId=NASTY, isSidechain=True),
+        answer(4, **more, isApiErrorMessage=True, message={"content": [{"type": "text", "text": NASTY}]}),
+        b"{" + NASTY.replace("\n", "").encode(),
+    ]
+    put(home, b"\n".join(found) + b"\n" + b'{"half', ".claude/projects/p/s.jsonl")
+    meta = {"id": NASTY, "cwd": NASTY, "model_provider": NASTY, "cli_version": NASTY, "git": {"branch": NASTY}}
+    head = {"timestamp": "2026-03-10T12:00:00Z", "type": "session_meta", "payload": meta}
+    turn = {"timestamp": "2026-03-10T12:00:00Z", "type": "turn_context", "payload": {"model": NASTY}}
+    rollout = [json.dumps(head).encode(), json.dumps(turn).encode(), total(1)]
+    put(home, b"\n".join(rollout) + b"\n", f".codex/sessions/{NASTY}/rollout-{NASTY}.jsonl")
+    put(home, b"no zstd", f".codex/sessions/{NASTY}/{NASTY}.jsonl.zst")
+    return home
+
+
+def test_no_control_character_reaches_the_terminal(
+    nasty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What logs and names hold is shown as escapes: in every format, grouping and command, and in what is said of
+    problems."""
+    monkeypatch.setenv("COLUMNS", "5000")
+    place = ["--db", str(tmp_path / "ledger.db")]
+    formats = ("table", "json", "csv")
+    words = [["import", "--home", str(nasty), "--format", format_, *place] for format_ in formats]
+    for by in ("session", "project", "branch", "client", "who", "agent", "provider", "model", "tool", "status"):
+        words += [["report", "--by", by, "--format", format_, *place] for format_ in formats]
+    words += [["report", "--by", "project,branch,model,agent", "--format", format_, *place] for format_ in formats]
+    words += [["show", NASTY, "--format", format_, *place] for format_ in formats]
+    words += [["show", "no" + NASTY, *place], ["report", "--by", NASTY, *place], ["import", NASTY, *place]]
+    words += [[name, "--format", format_, *place] for name in ("tail", "verify") for format_ in formats]
+    words += [["doctor", "--home", str(nasty), "--format", format_, *place] for format_ in formats]
+    words += [["prices", "list", *place], ["prices", "show", NASTY, *place], ["reprice", *place]]
+    said = ""
+    for line in words:
+        run(line)
+        out, err = capsys.readouterr()
+        assert out or err, line
+        assert RAW.findall(out + err) == [], line
+        assert err.count("\n") == err.count("\nledger: ") + bool(err), line
+        if line[0] == "report" and "csv" in line:
+            assert out.count("\n") <= 7, line
+        said += out + err
+    for shown in ("\\x1b[31m", "\\u001b[31m", "\\x9b", "\\u202e", "\\x0a", "is not a whole zstd file"):
+        assert shown in said
+    with Log.open(tmp_path / "ledger.db") as log:
+        assert_sound(log)
+
+
+# a disk without room
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """A function that makes a file system of a given size, or gives it another size; skips where none can be made."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.geteuid() or not shutil.which("mount"):
+        pytest.skip("only root can mount a small file system")
+    mounted = False
+
+    def sized(size: str) -> Path:
+        nonlocal mounted
+        options = f"{'remount,' if mounted else ''}size={size},mode=0755"
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, check=False
+        )
+        if done.returncode:
+            pytest.skip("this system mounts no small file system")
+        mounted = True
+        return folder
+
+    yield sized
+    if mounted:
+        subprocess.run(["umount", folder], check=True)
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the one line that a command ends with, exit code 2."""
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert done.stderr.startswith("ledger: ") and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def test_a_disk_that_fills_up(large: Any, disk: Any, tmp_path: Path) -> None:
+    """One line and exit 2, nothing half-written; a report answers with what there is; with room it completes.
+
+    OBS-49.
+    """
+    home, expected = large
+    reached = set()
+    for kilobytes in (200, 500, 900, 1300):
+        place = disk(f"{kilobytes}k") / "ledger.db"
+        words = command("import", "--home", home, "--db", place)
+        line = refused(subprocess.run(words, capture_output=True, text=True, timeout=60, check=False))
+        assert "free some space" in line or "free space" in line, line
+        told = subprocess.run(
+            command("report", "--db", place, "--format", "json"),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        disk("64m")
+        if told.returncode:  # there was no room even to begin
+            assert kilobytes == 200, told
+            refused(told)
+        with Log.open(place, create=True) as log:
+            assert_sound(log)
+            reached.add(log.head_position())
+            if not told.returncode:
+                with snapshot(log) as view:
+                    assert json.loads(told.stdout) == as_json(view, *asked(view))
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        with Log.open(place) as log:
+            assert accounts(log) == expected
+            assert_sound(log)
+        for one in place.parent.iterdir():
+            one.unlink()
+    assert len(reached) > 2  # it was stopped at several places, also after some commits
+
+
+def asked(view: Any) -> Any:
+    """Return the question of a report without options, and its answer."""
+
+    question = make_question("session")
+    return question, ask(view, question)
+
+
+def test_a_file_that_may_not_grow(large: Any, tmp_path: Path) -> None:
+    """The system's limit on a file's size, as under a quota: one line, exit 2; without it the import completes."""
+    home, expected = large
+    place = tmp_path / "ledger.db"
+    words = command("import", "--home", home, "--db", place)
+    for kilobytes in (100, 400, 800):
+        limit = (kilobytes * 1024, resource.RLIM_INFINITY)
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=60, check=False,
+            preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+        )  # fmt: skip
+        refused(done)
+        with Log.open(place, create=True) as log:
+            assert_sound(log)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    with Log.open(place) as log:
+        assert accounts(log) == expected
+        assert_sound(log)
+
+
+@pytest.mark.parametrize("behind_by", [0, 1])
+def test_a_report_on_a_full_disk(behind_by: int, disk: Any, tmp_path: Path) -> None:
+    """Not a byte is free: the report answers with the right figures, also where the accounts are behind."""
+    place = disk("2m") / "ledger.db"
+    put(tmp_path, lines("claude-code", 0, 2))
+    with Log.create(place) as log:
+        bring(log, tmp_path)
+        if behind_by:
+            behind(log, tmp_path, lines("claude-code", 2, 4))
+    with pytest.raises(OSError, match="No space left"), (place.parent / "filler").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    words = command("report", "--db", place, "--format", "json")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["total"]["tokens"]["output"] == (410 if behind_by else 203)
+    (place.parent / "filler").unlink()
+    with Log.open(place) as log:
+        assert_sound(log)
+
+
+# a log that may not be written
+
+
+@pytest.mark.parametrize("behind_by", [0, 1])
+def test_a_report_of_a_log_of_somebody_else(behind_by: int, public: Path, tmp_path: Path) -> None:
+    """Neither the file nor its folder can be written: the right figures, also where the accounts are behind.
+
+    Importing into it is refused in one line, and nothing is left behind.
+    """
+    folder = public / "books"
+    folder.mkdir(0o755)
+    place = folder / "ledger.db"
+    home = public / "home"
+    put(home, lines("claude-code", 0, 2))
+    with Log.create(place) as log:
+        bring(log, home)
+        if behind_by:
+            behind(log, home, lines("claude-code", 2, 4))
+    Path(f"{place}.lock").unlink()
+    place.chmod(0o444)
+    folder.chmod(0o555)
+    before = place.read_bytes()
+    done = as_nobody("report", "--db", place, "--format", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["total"]["tokens"]["output"] == (410 if behind_by else 203)
+    line = refused(as_nobody("import", "--home", home, "--db", place))
+    assert str(place) in line and "permissions" in line
+    assert [one.name for one in folder.iterdir()] == ["ledger.db"]
+    assert place.read_bytes() == before
+
+
+def test_accounts_of_a_newer_version_are_left_alone(log: Log, tmp_path: Path) -> None:
+    """A report answers from memory, an import appends, neither touches the newer rows; the twin: an older version's
+    rows are folded anew (OBS-54)."""
+    put(tmp_path, lines("claude-code", 0, 2))
+    bring(log, tmp_path)
+    kept = kept_rows(log)
+    log.connection.execute("UPDATE projections SET version = ?", (store.VERSION + 1,))
+    with snapshot(log) as view:
+        assert (view.store.temporary, view.folded) == (True, log.head_position())
+    assert outputs(log) == [101, 102]
+    add(tmp_path / FILES["claude-code"], lines("claude-code", 2, 3))
+    report = bring(log, tmp_path)
+    assert (report.new, outputs(log)) == (1, [101, 102, 103])
+    with pytest.raises(LogTooNew, match="update tallybook"):
+        catchup.rebuild(log)
+    assert kept_rows(log) == kept
+    assert log.connection.execute("SELECT count(*), max(version) FROM projections").fetchone() == (1, store.VERSION + 1)
+    assert_sound(log)
+    log.connection.execute("UPDATE projections SET version = ?", (store.VERSION - 1,))
+    assert outputs(log) == [101, 102, 103]
+    assert log.connection.execute("SELECT count(*), max(version) FROM projections").fetchone() == (1, store.VERSION)
+    assert_sound(log)
+
+
+def kept_rows(log: Log) -> list[tuple[Any, ...]]:
+    """Return the spans as they are written, whoever wrote them."""
+    generation = log.connection.execute("SELECT generation FROM projections").fetchone()[0]
+    return log.connection.execute(f"SELECT * FROM g{generation}_spans").fetchall()  # type: ignore[no-any-return]
+
+
+# the clock
+
+
+def test_a_clock_that_jumps_back(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two imports it is a year earlier: what happened when is read from the files, so nothing changes."""
+    path = put(tmp_path, lines("claude-code", 0, 2))
+    put(tmp_path, lines("codex", 0, 2), FILES["codex"])
+    bring(log, tmp_path)
+    now = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: now - 365 * 86400 * 10**9)
+    add(path, lines("claude-code", 2, 4))
+    assert bring(log, tmp_path).new == 2
+    run_import(log, CLIENTS, tmp_path, use_environment=False, billing="api")
+    at = [event.at for event in log.all_events()]
+    assert at != sorted(at)
+    with Log.create(tmp_path / "whole.db") as whole:
+        bring(whole, tmp_path)
+        assert accounts(whole) == accounts(log)
+    assert_sound(log)
+
+
+# how it is billed
+
+
+def test_billing_is_remembered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Said once, it holds for what was read before and for new files of the same folder; the heading says so."""
+    place = ["--db", str(tmp_path / "ledger.db")]
+    words = ["import", "--home", str(tmp_path), *place]
+    put(tmp_path, lines("claude-code", 0, 1))
+    assert run(words) == 0
+    run(["report", *place])
+    assert "cost USD" in capsys.readouterr().out
+    assert run([*words, "--billing", "subscription"]) == 0
+    put(tmp_path, lines("claude-code", 1, 2), ".claude/projects/q/t.jsonl")
+    assert run(words) == 0
+    capsys.readouterr()
+    run(["report", *place])
+    out = capsys.readouterr().out
+    assert "at list price USD" in out and "cost USD" not in out
+    with Log.open(tmp_path / "ledger.db") as log:
+        assert rows(log, "SELECT DISTINCT billing FROM gen_sources") == [("subscription",)]
+        head = log.head_position()
+        assert run([*words, "--billing", "subscription"]) == 0
+        assert log.head_position() == head  # it is no news
+        put(tmp_path, lines("claude-code", 2, 3), ".config/claude/projects/r/u.jsonl")
+        assert run(words) == 0
+        assert sorted(rows(log, "SELECT DISTINCT billing FROM gen_sources")) == [("",), ("subscription",)]
+        assert run([*words, "--billing", "api"]) == 0
+        assert rows(log, "SELECT DISTINCT billing FROM gen_sources") == [("api",)]
+        assert_sound(log)
+    capsys.readouterr()
+    assert run([*words, "--billing", "free"]) == 2
+    assert "use api or subscription" in capsys.readouterr().err
+
+
+def test_a_plan_that_codex_names_is_a_subscription(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Limits that belong to a plan say that the use is not paid by the token; without the name nothing is said."""
+    place = ["--db", str(tmp_path / "ledger.db")]
+    words = ["import", "--home", str(tmp_path), *place]
+    path = put(tmp_path, total(1, rate_limits={"plan_type": None}) + b"\n", FILES["codex"])
+    with Log.create(tmp_path / "ledger.db") as log:
+        assert run(words) == 0
+        assert rows(log, "SELECT billing FROM gen_sources") == [("",)]
+        run(["report", *place])
+        assert "cost USD" in capsys.readouterr().out
+        add(
+            path,
+            total(2, rate_limits={"plan_type": "plus"}) + b"\n" + total(3, rate_limits={"plan_type": "pro"}) + b"\n",
+        )
+        assert run(words) == 0
+        assert rows(log, "SELECT billing FROM gen_sources") == [("subscription",)]
+        assert types(log).count("source.billed") == 1
+        capsys.readouterr()
+        run(["report", *place])
+        assert "at list price USD" in capsys.readouterr().out
+        add(path, total(4, rate_limits={"plan_type": "plus"}) + b"\n")
+        assert run(words) == 0
+        assert types(log).count("source.billed") == 1
+        assert_sound(log)
+
+
+# prices
+
+
+def test_a_price_that_was_set_before_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The user's own price wins over the book, the newest over the older; what was priced keeps its price (OBS-51)."""
+    place = ["--db", str(tmp_path / "ledger.db")]
+
+    def set_price(output: int) -> None:
+        words = ["prices", "set", MODEL, "--input", "0", "--output", str(output), "--cache-read", "0",
+                 "--cache-write-5m", "0", "--cache-write-1h", "0"]  # fmt: skip
+        assert run([*words, *place]) == 0
+
+    def costs() -> list[int]:
+        assert run(["import", "--home", str(tmp_path), *place]) == 0
+        with Log.open(tmp_path / "ledger.db") as log:
+            assert_sound(log)
+            return [row[0] for row in rows(log, "SELECT cost_nanousd FROM gen_spans ORDER BY occurred_at")]
+
+    set_price(10)
+    set_price(20)
+    path = put(tmp_path, lines("claude-code", 0, 1))
+    assert costs() == [101 * 20_000]
+    set_price(30)
+    add(path, lines("claude-code", 1, 2))
+    assert costs() == [101 * 20_000, 102 * 30_000]
+    set_price(10)
+    add(path, lines("claude-code", 0, 3))  # copies of the first two: they keep their price
+    assert costs() == [101 * 20_000, 102 * 30_000, 103 * 10_000]
+    put(tmp_path, lines("claude-code", 3, 4), ".claude/projects/q/t.jsonl")
+    with Log.create(tmp_path / "other.db") as other:
+        bring(other, tmp_path)
+        cost = [row[0] for row in rows(other, "SELECT cost_nanousd FROM gen_spans ORDER BY occurred_at")]
+        assert cost == [output * 25_000 + 5_000 for output in OUTPUT["claude-code"]]  # the twin: the book's price
+    capsys.readouterr()

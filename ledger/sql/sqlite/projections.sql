@@ -103,7 +103,6 @@ CREATE TABLE gen_sources (
   billing TEXT NOT NULL,
   PRIMARY KEY (stream_id)
 )
- WITHOUT ROWID,
  STRICT;;
 
 CREATE TABLE gen_span_quotes (
