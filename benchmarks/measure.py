@@ -7,7 +7,8 @@ import resource
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -15,7 +16,7 @@ class Command(NamedTuple):
     """A process to time: its words, its environment's additions, and what to do before each run."""
 
     words: Sequence[str]
-    environment: dict[str, str] = {}
+    environment: Mapping[str, str] = MappingProxyType({})
     before: Callable[[], None] = lambda: None
 
 
@@ -39,7 +40,7 @@ def run(command: Command) -> tuple[float, float]:
         command.words,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=os.environ | command.environment,
+        env=os.environ | dict(command.environment),
     )
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - begun
@@ -63,9 +64,7 @@ def alternate(commands: dict[str, Command], runs: int = 7) -> dict[str, Timing]:
 
 def ratio(timings: dict[str, Timing], name: str, base: str) -> float:
     """Return the median of the pairwise ratios name/base."""
-    return statistics.median(
-        a / b for a, b in zip(timings[name].seconds, timings[base].seconds, strict=True)
-    )
+    return statistics.median(a / b for a, b in zip(timings[name].seconds, timings[base].seconds, strict=True))
 
 
 def own_peak_mib() -> float:

@@ -29,7 +29,8 @@ def row(what: str, value: str, aim: str) -> None:
 def imports(scratch: Path) -> None:
     """First import, nothing new, one line appended: against the native ccusage on the same tree."""
     home = scratch / "home"
-    subprocess.run([sys.executable, GENERATOR, home, "--mb", "200", "--seed", "7"], check=True, stdout=subprocess.DEVNULL)
+    words = [sys.executable, GENERATOR, home, "--mb", "200", "--seed", "7"]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     ccusage = os.environ.get("CCUSAGE", "")
     database = scratch / "import.db"
     environment = {"HOME": str(home), "TALLYBOOK_DB": str(database), "TZ": "UTC"}
@@ -48,7 +49,7 @@ def imports(scratch: Path) -> None:
     ours = [LEDGER, "report", "--import", "--by", "day"]
     if not ccusage:
         print("CCUSAGE is not set: the comparison with the native ccusage is left out")
-        seconds, peak = run(Command(ours, environment, absent))
+        _, peak = run(Command(ours, environment, absent))
         row("first import of 200 MB, peak memory", f"{peak:.0f} MiB", "< 80 MiB")
         return
     base = Command([ccusage, "claude", "daily", "--offline", "--json"], {"HOME": str(home)})
@@ -129,7 +130,8 @@ def appends(scratch: Path) -> None:
                     found.append(float(out))
         share = statistics.median(a / b for a, b in zip(rates["ours"], rates["raw"], strict=True))
         row(f"append, {mode}: ours / raw sqlite3", f"{share:.2f}", ">= 0.5")
-        print(f"    {statistics.median(rates['ours']):,.0f} against {statistics.median(rates['raw']):,.0f} events a second")
+        medians = [statistics.median(found) for found in rates.values()]
+        print(f"    {medians[0]:,.0f} against {medians[1]:,.0f} events a second")
 
 
 if __name__ == "__main__":

@@ -55,9 +55,7 @@ def put_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     writer = csv.writer(_Output(), lineterminator="\n")
     writer.writerow(header)
     for row in rows:
-        writer.writerow(
-            ["" if cell is None else safe(cell) if isinstance(cell, str) else cell for cell in row]
-        )
+        writer.writerow(["" if cell is None else safe(cell) if isinstance(cell, str) else cell for cell in row])
 
 
 class Progress:

@@ -69,9 +69,7 @@ def make_question(
     since_us = None if since is None else parse_day(since, zone, now_us)
     until_us = None if until is None else parse_day(until, zone, now_us, "--until")
     if since_us is not None and until_us is not None and until_us <= since_us:
-        raise UsageError(
-            "--until is exclusive and must be later than --since: name the day after the last one"
-        )
+        raise UsageError("--until is exclusive and must be later than --since: name the day after the last one")
     if sort is not None and sort not in SORTS:
         raise UsageError(f"--sort {sort}: unknown: use one of {', '.join(SORTS)}")
     if kind is not None and kind not in KINDS:
@@ -85,13 +83,9 @@ def make_question(
 def ask(view: View, question: Question) -> Answer:
     """Answer a question from one snapshot of the accounts."""
     by_session = "session" in question.by or any(name == "session" for name, _ in question.filters)
-    by_time = (
-        question.since_us is not None or question.until_us is not None or set(question.by) & set(PERIODS)
-    )
+    by_time = question.since_us is not None or question.until_us is not None or set(question.by) & set(PERIODS)
     if not by_session:
-        groups = _from_totals(
-            view, question, GRAIN_DAY if not by_time or question.zone.is_utc else GRAIN_QUARTER
-        )
+        groups = _from_totals(view, question, GRAIN_DAY if not by_time or question.zone.is_utc else GRAIN_QUARTER)
     elif not by_time:
         groups = _from_totals(view, question, GRAIN_SESSION)
     else:

@@ -104,18 +104,12 @@ _GAP = 2
 _LEAST = 8
 
 
-def table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], total: Sequence[str] | None = None
-) -> str:
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], total: Sequence[str] | None = None) -> str:
     """Return a table that fits the terminal: columns of the highest rank are left out, then texts are cut."""
     every = [[safe(cell) for cell in row] for row in rows]
     foot = [safe(cell) for cell in total] if total else None
     widths = [
-        max(
-            [width(column.title)]
-            + [width(row[place]) for row in every]
-            + ([width(foot[place])] if foot else [])
-        )
+        max([width(column.title)] + [width(row[place]) for row in every] + ([width(foot[place])] if foot else []))
         for place, column in enumerate(columns)
     ]
     kept = list(range(len(columns)))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ledger.accounts.amounts import AMOUNTS, DIMENSIONS
+from ledger.accounts.amounts import AMOUNTS, DIMENSIONS, TOKEN_CLASSES
 
 _DIMENSIONS = ", ".join(f"d.{name}" for name in DIMENSIONS)
-_TOKENS = "s.input_uncached, s.cache_read, s.cache_write_5m, s.cache_write_1h, s.output, s.reasoning, s.reported_total, s.web_searches"
+_TOKENS = ", ".join(f"s.{name}" for name in (*TOKEN_CLASSES, "reported_total", "web_searches"))
 
 VIEWS = {
     "spans": f"""SELECT s.span_id, n.session_id, coalesce(nullif(t.turn_id, ''), CAST(s.turn_key AS TEXT)) AS turn_id,
   s.parent, s.agent_id, {_DIMENSIONS}, s.occurred_at, s.ended_at, s.ran_us, s.waited_us, {_TOKENS},
-  s.partial, s.lower_bound, s.upper_bound, s.cost_nanousd, q.sha256 AS quote, s.first_cost_nanousd, s.reported_cost_nanousd,
-  s.attempt, s.attempt_kind, s.http_status, s.part, s.source_position, s.source_index
+  s.partial, s.lower_bound, s.upper_bound, s.cost_nanousd, q.sha256 AS quote, s.first_cost_nanousd,
+  s.reported_cost_nanousd, s.attempt, s.attempt_kind, s.http_status, s.part, s.source_position, s.source_index
 FROM gen_spans s JOIN gen_sessions n ON n.session_key = s.session_key
 JOIN gen_turns t ON t.turn_key = s.turn_key JOIN gen_dimensions d ON d.dimension_id = s.dimension_id
 LEFT JOIN gen_quotes q ON q.quote_key = s.quote""",

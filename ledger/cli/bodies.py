@@ -91,9 +91,7 @@ def report(
     with Log.open(path, create=import_) as log:
         if import_:
             if log.readonly:
-                raise LogReadOnly(
-                    f"{path}: may not be written by you: leave out --import, or give another --db"
-                )
+                raise LogReadOnly(f"{path}: may not be written by you: leave out --import, or give another --db")
             _warn(_import(log, [client] if client else [], home))
         progress = Progress("reading the log", " events")
         with snapshot(log, progress) as view:

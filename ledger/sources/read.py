@@ -91,7 +91,8 @@ def _stretches(
             draft = Draft(draft.end, find_quote)
         reader.read(block, draft)
         draft.end += block.size
-    if reader.billing and not task.billing:  # what the user stated stands; before the end, after which the file counts as read
+    # What the user stated stands. Before the last stretch, after which the file counts as read.
+    if reader.billing and not task.billing:
         yield _item(task, SourceBilled(reader.billing))
     if draft.end > draft.begin or (torn and task.version == 0 and draft.begin == begin):
         yield _lines(task, file, draft, reader, stat, torn)

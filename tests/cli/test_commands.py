@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -466,6 +467,24 @@ def filled(program: Program, sample: Path) -> Program:
     """The program with the sample imported."""
     shutil.copy(sample, program.database)
     return program
+
+
+def test_import_as_json(program: Program) -> None:
+    """What became of every line, by client and in total, under the promised names; sums are sums."""
+    counts = ["files", "lines", "usage_rows", "new", "replays", "malformed", "torn", "lower_bound", "unpriced"]
+    answer = json.loads(program.run("import", "--home", SAMPLE, "--format", "json").out)
+    assert {"sources", "total"} <= set(answer)
+    assert [source["client"] for source in answer["sources"]] == ["claude-code", "codex"]
+    for source in answer["sources"]:
+        assert {"client", *counts, "duplicates", "roots"} <= set(source)
+        assert all(type(source[name]) is int for name in counts)
+        assert all(type(count) is int for count in source["duplicates"].values())
+    for name in counts:
+        assert sum(source[name] for source in answer["sources"]) == answer["total"][name]
+    for rule, count in answer["total"]["duplicates"].items():
+        assert sum(source["duplicates"][rule] for source in answer["sources"]) == count
+    again = json.loads(program.run("import", "--home", SAMPLE, "--format", "json").out)["total"]
+    assert (again["new"], again["lines"], again["files"]) == (0, 0, answer["total"]["files"])
 
 
 def test_as_a_module(program: Program) -> None:

@@ -25,6 +25,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from unittest.mock import patch
@@ -397,6 +398,244 @@ _ANSWER = {"id": "m1", "model": "claude-opus-4-5-20251101", "usage": _USAGE, "co
 _CALL = _line("assistant", "u1", 1, _ANSWER, requestId="r1")
 _RESULT = _line("user", "u2", 9, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1"}]},
                 toolUseResult={"agentId": "a1", "status": "completed"})  # fmt: skip
+
+
+# orders that once made a difference, each as small as can be
+
+
+def _answered(number: int, at: int, session: str, **more: Any) -> bytes:
+    """Return a line of Claude Code with response `number`, which may make a call."""
+    content = [{"type": "tool_use", "id": call, "name": "Task", "input": {"subagent_type": kind}}
+               for call, kind in more.pop("calls", {}).items()]  # fmt: skip
+    message = {"id": f"m{number}", "model": "claude-opus-4-5-20251101", "usage": more.pop("usage", _USAGE),
+               "stop_reason": "end_turn", "content": content}  # fmt: skip
+    uuid = more.pop("uuid", f"{session}-{number}")
+    return _line("assistant", uuid, at, message, **{"sessionId": session, "requestId": f"r{number}", **more})
+
+
+def _prompt(name: str, at: int, session: str) -> bytes:
+    return _line("user", name, at, {"role": "user", "content": "do this"}, sessionId=session)
+
+
+def _returned(call: str, agent: str, at: int, session: str) -> bytes:
+    content = [{"type": "tool_result", "tool_use_id": call}]
+    result = {"agentId": agent, "status": "completed"}
+    return _line("user", f"{call}-{at}", at, {"content": content}, sessionId=session, toolUseResult=result)
+
+
+def _broken(parent: str, at: int, session: str) -> bytes:
+    message = {"id": f"e{at}", "model": "<synthetic>", "usage": {"output_tokens": 0}, "content": []}
+    return _line("assistant", f"e{at}", at, message, sessionId=session, parentUuid=parent, isApiErrorMessage=True)
+
+
+def _rolled(kind: str, at: int, **payload: Any) -> bytes:
+    line = {"timestamp": f"2026-03-10T12:00:{at:02d}Z", "type": kind, "payload": payload}
+    return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+
+
+def _meta(name: str, at: int, **more: str) -> bytes:
+    return _rolled("session_meta", at, id=name, **more)
+
+
+def _total(output: int, at: int) -> bytes:
+    usage = {"input_tokens": 5, "output_tokens": output, "total_tokens": 5 + output}
+    return _rolled("event_msg", at, type="token_count", info={"total_token_usage": usage})
+
+
+def _record(name: str, output: int, at: int) -> bytes:
+    usage = {"input_tokens": 5, "output_tokens": output, "total_tokens": 5 + output}
+    return _rolled("token_usage_record", at, response_id=name, usage=usage)
+
+
+_OTHER = {"input_tokens": 8, "output_tokens": 70, "cache_read_input_tokens": 0}
+"""As full as _USAGE, and another."""
+
+SMALL: dict[str, tuple[list[tuple[str, bytes]], str, list[Row]]] = {
+    "equal usage, another branch and folder": (
+        [
+            ("p/s1.jsonl", _answered(1, 5, "s1", gitBranch="main") + _answered(2, 6, "s1")),
+            ("p/s2.jsonl", _answered(1, 5, "s2", gitBranch="side", cwd="/q") + _answered(3, 9, "s2")),
+            ("p/s3.jsonl", _answered(1, 5, "s3", gitBranch="else", cwd="/r") + _answered(4, 9, "s3")),
+        ],
+        "SELECT n.session_id, d.branch, d.project FROM gen_spans s JOIN gen_dimensions d USING (dimension_id) "
+        "JOIN gen_sessions n USING (session_key) WHERE s.span_id LIKE '%:m1:%'",
+        [("s1", "main", "/p")],
+    ),
+    "as full, and another usage": (
+        [("p/a.jsonl", _answered(1, 5, "s")), ("p/b.jsonl", _answered(1, 5, "s", usage=_OTHER))],
+        "SELECT count(*), sum(output) FROM gen_spans",
+        [(1, 70)],
+    ),
+    "one prompt with two times": (
+        [
+            ("p/a.jsonl", _prompt("p1", 10, "s") + _answered(1, 12, "s")),
+            ("p/b.jsonl", _prompt("p1", 30, "s") + _answered(2, 32, "s")),
+        ],
+        "SELECT count(*), count(DISTINCT turn_key) FROM gen_spans",
+        [(2, 1)],
+    ),
+    "a third session decides between two others": (
+        [
+            ("p/s0.jsonl", _answered(5, 1, "s0") + _answered(2, 27, "s0", requestId="r2x")),
+            ("p/s2.jsonl", _answered(5, 14, "s2") + _answered(9, 21, "s2")
+             + _answered(2, 8, "s2", agentId="a1", isSidechain=True)),
+            ("p/s1.jsonl", _answered(2, 30, "s1", requestId=None)),
+            ("p/s1.jsonl", _answered(2, 35, "s1")),
+        ],
+        "SELECT n.session_id FROM gen_spans s JOIN gen_sessions n USING (session_key) WHERE s.span_id LIKE '%:m5:%'",
+        [("s2",)],
+    ),
+    "a call that a copy dates before the prompt": (
+        [
+            ("p/s.jsonl", _answered(1, 5, "s") + _answered(2, 30, "s", calls={"t1": "helper"})),
+            ("p/t.jsonl", _answered(2, 10, "t", calls={"t1": "helper"}) + _answered(3, 50, "t")),
+            ("p/prompt.jsonl", _prompt("p1", 20, "s")),
+        ],
+        "SELECT t.turn_id FROM gen_spans s JOIN gen_turns t USING (turn_key) WHERE s.span_id LIKE '%:m2:%'",
+        [("p1",), ("p1",)],
+    ),
+    "two calls that name one sub-agent": (
+        [
+            ("p/s.jsonl", _answered(1, 5, "s", calls={"t0": "helper"}) + _returned("t0", "a1", 9, "s")),
+            ("p/s/subagents/agent-a1.meta.json", b'{"toolUseId":"t1"}'),
+            ("p/s/subagents/agent-a1.jsonl", _answered(2, 6, "s", agentId="a1", isSidechain=True)),
+            ("p/u.jsonl", _answered(3, 20, "s", calls={"t1": "Explore"})),
+        ],
+        "SELECT d.agent FROM gen_spans s JOIN gen_dimensions d USING (dimension_id) WHERE s.agent_id = 'a1'",
+        [("helper",)],
+    ),
+    "records that come after the totals of a sub-agent": (
+        [
+            ("c0.jsonl", _meta("c0", 0) + _total(7, 1)),
+            ("c1.jsonl", _meta("c1", 2, parent_thread_id="c0") + _total(11, 3)),
+            ("c1.jsonl", _record("resp_1", 11, 4)),
+        ],
+        "SELECT sum(output), count(*) FROM gen_spans",
+        [(18, 2)],
+    ),
+    "a total that no longer counts beside one that does": (
+        [
+            ("c0.jsonl", _meta("c0", 0) + _total(7, 1)),
+            ("c1.jsonl", _meta("c1", 2, forked_from_id="c0") + _total(7, 3)),
+            ("c0.jsonl", _record("resp_1", 7, 4)),
+        ],
+        "SELECT contested, count(*) FROM gen_spans GROUP BY 1",
+        [(0, 2)],
+    ),
+    "a sub-agent of a sub-agent": (
+        [
+            ("c0.jsonl", _meta("c0", 0) + _total(7, 1)),
+            ("c1.jsonl", _meta("c1", 2, parent_thread_id="c0") + _total(11, 3)),
+            ("c2.jsonl", _meta("c2", 4, parent_thread_id="c1") + _rolled("event_msg", 5, type="user_message")
+             + _total(13, 6)),
+        ],
+        "SELECT n.session_id, s.agent_id, t.turn_id <> '' FROM gen_spans s JOIN gen_turns t USING (turn_key) "
+        "JOIN gen_sessions n ON n.session_key = t.session_key WHERE s.agent_id = 'c2'",
+        [("c0", "c2", 1)],
+    ),
+    "a response of a sub-agent's session that others hold": (
+        [
+            ("c0.jsonl", _meta("c0", 0) + _record("resp_0", 7, 1) + _record("resp_5", 7, 50)),
+            ("c4.jsonl", _meta("c4", 2, parent_thread_id="c2") + _record("resp_3", 7, 6) + _record("resp_5", 7, 51)),
+            ("c1.jsonl", _meta("c1", 2) + _record("resp_3", 7, 25)),
+        ],
+        "SELECT n.session_id FROM gen_spans s JOIN gen_sessions n USING (session_key) WHERE s.span_id LIKE '%resp_5%'",
+        [("c0",)],
+    ),
+}  # fmt: skip
+"""Pieces to write, in any order that keeps that of one file and of the note beside it; a question and its answer."""
+
+_NOTE = json.dumps({"agentType": "helper", "toolUseId": "t1"}).encode()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_homes_in_every_order(name: str, folder: Path) -> None:
+    """Every order of the pieces, with an import after each and with one at the end, gives the same account.
+
+    OBS-19, OBS-27, OBS-53.
+    """
+    pieces, question, expected = SMALL[name]
+    first: Accounts | None = None
+    for order in permutations(range(len(pieces))):
+        of = [pieces[number][0].partition(".")[0] for number in order]
+        if any(a > b and of_a == of_b for (a, of_a), (b, of_b) in combinations(zip(order, of, strict=True), 2)):
+            continue
+        for apart in (True, False):
+            at = folder / f"{''.join(map(str, order))}{apart}"
+            at.mkdir()
+            with Log.create(at / "ledger.db") as log:
+                build(at, log, (_placed(*pieces[number]) for number in order), lambda apart=apart: apart)
+                found = accounts(log)
+                first = first or found
+                assert_same(first, found, (order, apart))
+                assert sorted(_asked(log, question)) == expected, (order, apart)
+                assert_sound(log)
+
+
+def _placed(name: str, content: bytes) -> Piece:
+    return Piece(Path(".codex/sessions" if name.startswith("c") else ".claude/projects", name), content)
+
+
+def _asked(log: Log, question: str) -> list[Row]:
+    with snapshot(log) as view:
+        return view.store.connection.execute(view.store.named(question)).fetchall()  # type: ignore[no-any-return]
+
+
+_ONE, _TWO, _THREE = (_answered(number, number, "s") for number in (1, 2, 3))
+_CALLS = [_answered(4, 4, "s", calls={"t1": "helper"}), _answered(4, 4, "s2", calls={"t1": "helper"}, uuid="x")]
+_RESULTS = [_returned("t1", "a1", 8, "s"), _returned("t1", "a1", 9, "s2")]
+_LESS = _answered(1, 1, "s", usage={**_USAGE, "output_tokens": 1})
+_AS_FULL = _answered(1, 2, "s", usage=_OTHER)
+ORDERS = {
+    "an error some lines after the response it broke off": (
+        [_ONE, _broken("s-1", 9, "s"), _TWO, _THREE], [_ONE, _TWO, _THREE, _broken("s-1", 9, "s")],
+    ),
+    "two copies of a call before their results": (
+        [_CALLS[0], _RESULTS[0], _CALLS[1], _RESULTS[1]], [*_CALLS, *_RESULTS], [*_CALLS, *reversed(_RESULTS)],
+    ),
+    "usages that are as full as each other": (
+        [_ONE, _AS_FULL, _LESS], [_AS_FULL, _ONE, _LESS], [_LESS, _AS_FULL, _ONE], [_AS_FULL, _LESS, _TWO, _ONE],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ORDERS)
+@pytest.mark.parametrize("together", [True, False])
+def test_lines_of_one_file_in_another_order(name: str, together: bool, folder: Path) -> None:
+    """The same lines in one file, read at once or one by one, give the same account."""
+    first: Accounts | None = None
+    rest = {_ONE, _TWO, _THREE, *_CALLS} - {line for order in ORDERS[name] for line in order}
+    for number, order in enumerate(ORDERS[name]):
+        at = folder / str(number)
+        at.mkdir()
+        lines = [*order, *sorted(rest), *({line for other in ORDERS[name] for line in other} - set(order))]
+        content = [b"".join(lines)] if together else lines
+        with Log.create(at / "ledger.db") as log:
+            build(at, log, (_placed("p/s.jsonl", one) for one in content), lambda: True)
+            found = accounts(log)
+            first = first or found
+            assert_same(first, found, number)
+            assert_sound(log)
+
+
+def test_a_note_that_is_written_after_the_first_lines(folder: Path) -> None:
+    """The note beside a sub-agent's file is read with the next line of the file, wherever that was left."""
+    lines = [_answered(number, number, "s", agentId="a1", isSidechain=True) for number in (1, 2)]
+    path, note = "p/s/subagents/agent-a1.jsonl", "p/s/subagents/agent-a1.meta.json"
+    orders = ([(note, _NOTE), (path, b"".join(lines))], [(path, lines[0]), (note, _NOTE), (path, lines[1])])
+    found = []
+    for number, pieces in enumerate(orders):
+        at = folder / str(number)
+        at.mkdir()
+        with Log.create(at / "ledger.db") as log:
+            build(at, log, (_placed(*piece) for piece in pieces), lambda: True)
+            found.append(accounts(log))
+            assert _asked(log, "SELECT DISTINCT d.agent FROM gen_dimensions d JOIN gen_spans USING (dimension_id)") == [
+                ("helper",)
+            ]
+            assert_sound(log)
+    assert_same(found[0], found[1], "the note later")
+    assert [row[3] for row in found[0]["agents"]] == ["t1"]
 
 
 # any interleaving of streams
