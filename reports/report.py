@@ -51,9 +51,7 @@ def _csv(question: Question, answer: Answer) -> tuple[list[str], list[list[Any]]
 
 def _table(view: View, question: Question, answer: Answer) -> str:
     if not answer.rows:
-        return (
-            "nothing matches: `ledger report` without filters shows all there is; `ledger import` reads more"
-        )
+        return "nothing matches: `ledger report` without filters shows all there is; `ledger import` reads more"
     modes = billing(view, question)
     at_list_price = all_subscription(view, question, modes)
     decimals = decimals_for([figures["cost_nanousd"] for _, figures in answer.rows])
@@ -74,24 +72,19 @@ def _table(view: View, question: Question, answer: Answer) -> str:
         Column("last", rank=5),
     ]
     rows = [
-        [*(value or _NAMES[""] for value in key), *_cells(figures, decimals, question)]
-        for key, figures in answer.rows
+        [*(value or _NAMES[""] for value in key), *_cells(figures, decimals, question)] for key, figures in answer.rows
     ]
     total = ["total", *[""] * (len(question.by) - 1), *_cells(answer.total, decimals, question)]
     drop = [place for place, column in enumerate(columns) if column.title in _empty(answer.total)]
     keep = [place for place in range(len(columns)) if place not in drop]
-    text = table(
-        [columns[p] for p in keep], [[row[p] for p in keep] for row in rows], [total[p] for p in keep]
-    )
+    text = table([columns[p] for p in keep], [[row[p] for p in keep] for row in rows], [total[p] for p in keep])
     return "\n".join([text, *_notes(answer.total), *_billing_notes(modes, at_list_price)])
 
 
 def _cells(figures: Figures, decimals: int, question: Question) -> list[str]:
     counted = figures.count_text
     last = "" if figures.last_at is None else f"{question.zone.moment(figures.last_at):%Y-%m-%d %H:%M}"
-    reported = (
-        f"{figures['reported_cost_nanousd'] / 1e9:,.{decimals}f}" if figures["reported_cost_spans"] else "-"
-    )
+    reported = f"{figures['reported_cost_nanousd'] / 1e9:,.{decimals}f}" if figures["reported_cost_spans"] else "-"
     return [
         f"{figures['requests']:,}",
         f"{figures['failed']:,}",

@@ -39,7 +39,5 @@ def as_table(outcomes: list[Check]) -> str:
             text = ", ".join(f"{name}: {value}" for name, value in finding.items())
             lines.append(safe(f"  {one.name}: {text}"))
     failed = sum(not one.ok for one in outcomes)
-    lines.append(
-        f"{failed} of {len(outcomes)} checks failed" if failed else f"all {len(outcomes)} checks hold"
-    )
+    lines.append(f"{failed} of {len(outcomes)} checks failed" if failed else f"all {len(outcomes)} checks hold")
     return "\n".join(lines)

@@ -72,9 +72,7 @@ def _shelf(provider: str, shelf: list[Record], limits: Limits) -> bytes:
 
 
 def _rows(mapping: dict[str, Any]) -> bytes:
-    return b",\n".join(
-        msgspec.json.encode(key) + b":" + msgspec.json.encode(value) for key, value in mapping.items()
-    )
+    return b",\n".join(msgspec.json.encode(key) + b":" + msgspec.json.encode(value) for key, value in mapping.items())
 
 
 def _entry(record: Record) -> Entry:
@@ -106,9 +104,7 @@ def main(arguments: list[str] | None = None) -> int:
     msgspec.json.decode(made, type=BookFile)
     if options.check:
         same = BOOK_FILE.read_bytes() == made
-        sys.stdout.write(
-            "the book is current\n" if same else "the book is stale: run python -m ledger.prices.build\n"
-        )
+        sys.stdout.write("the book is current\n" if same else "the book is stale: run python -m ledger.prices.build\n")
         return 0 if same else 1
     BOOK_FILE.write_bytes(made)
     _, left_out = records(providers)

@@ -45,9 +45,7 @@ _HARMLESS_KEYS = {
     "cache_audio_read_mtok",
     "cache_image_read_mtok",
 }
-_OTHER_OUTPUT = re.compile(
-    r"audio|realtime|[-.]tts|transcribe|whisper|-image|image-|-live-|omni-flash|-ocr|lyria"
-)
+_OTHER_OUTPUT = re.compile(r"audio|realtime|[-.]tts|transcribe|whisper|-image|image-|-live-|omni-flash|-ocr|lyria")
 _NOT_THE_SELLERS = re.compile(r"[Ii]mported from OpenRouter|[Ss]een on OpenRouter|trusting", re.DOTALL)
 _LEFT_OUT_PROVIDERS = {
     "zhipuai": "flagship prices are those of the cheapest input length, converted from CNY",
@@ -207,9 +205,7 @@ def _over(prices: Any, variant: Any) -> tuple[Band, ...]:
 
 def _bands(prices: Any) -> tuple[Band, ...]:
     """The bands of a price: a class without tiers of its own has one rate in all of them."""
-    listed = {
-        what: getattr(prices, key) for what, key in _CLASS_KEYS.items() if getattr(prices, key) is not None
-    }
+    listed = {what: getattr(prices, key) for what, key in _CLASS_KEYS.items() if getattr(prices, key) is not None}
     if not listed:
         return ()
     thresholds = {tier.start for price in listed.values() for tier in getattr(price, "tiers", ())}

@@ -61,9 +61,7 @@ def quote_from_rates(
         valid_from=start,
         valid_until=end,
         tiers={STANDARD: (band,)},
-        web_search_usd=None
-        if web_search_usd is None
-        else canonical_decimal(web_search_usd, "web_search_usd"),
+        web_search_usd=None if web_search_usd is None else canonical_decimal(web_search_usd, "web_search_usd"),
         context_window=context_window,
         max_output=max_output,
         source=source,

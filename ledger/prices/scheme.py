@@ -101,9 +101,7 @@ def _bands(quote: Quote, tier: str) -> list[Rated]:
         if mine.above < plain.above:
             mine = Band(above=above)
         listed = tuple(None if rate is None else 2 * scaled(rate) for rate in mine.rates())
-        halves = (
-            tuple(None if rate is None else scaled(rate) for rate in plain.rates()) if halving else listed
-        )
+        halves = tuple(None if rate is None else scaled(rate) for rate in plain.rates()) if halving else listed
         rates = tuple(half if rate is None else rate for rate, half in zip(listed, halves, strict=True))
         rules = ("batch_half",) if rates != listed else ()
         bands.append(Rated(above, rates, rules + ((f"above:{above}",) if above else ())))

@@ -14,9 +14,23 @@ from typing import Any
 import msgspec
 
 from ledger.events.sources import Call, Context, Cut, Delegated, Failure, Prompt, Response, Returned
+from ledger.sources.claude_code_lines import (
+    Line,
+    Message,
+    compact,
+    field_of,
+    given,
+    http_status,
+    is_number,
+    is_result,
+    lenient_line,
+    parse_line,
+    text_of_content,
+    word,
+)
 from ledger.sources.discover import text_of
 from ledger.sources.lines import CLOSING, OPENING, Block, escaped_letter, is_broken
-from ledger.sources.reading import Draft, Projects, as_raw, instant, loads_leniently
+from ledger.sources.reading import Draft, Projects, instant, loads_leniently
 from ledger.wire import anthropic
 
 CLIENT = "claude-code"
@@ -24,7 +38,6 @@ _USER_TYPE = b'"type":"user"'
 _HEAD_BYTES = 1024
 """How far into a line its type is looked for; in the client's own order it stands before all that is long."""
 _RESULT_BYTES = 4096
-_NULL = msgspec.Raw(b"null")
 _AGENT_TOOLS = ("Task", "Agent")
 _OPEN_CALLS = 64
 """How many unanswered calls to sub-agents are waited for."""
@@ -32,55 +45,6 @@ _RESPONSES = 16
 """How many lines with a response are remembered, for an error that says which of them broke off."""
 _NO_PROMPT = ("[Request interrupted", "<command-name>", "<local-command", "<task-notification>")
 """How the texts of user lines begin that no user wrote as a prompt."""
-
-
-class _Input(msgspec.Struct):
-    subagent_type: str | None = None
-
-
-class _Content(msgspec.Struct):
-    type: str | None = None
-    id: str | None = None
-    name: str | None = None
-    text: str | None = None
-    tool_use_id: str | None = None
-    input: msgspec.Raw = _NULL
-
-
-class _Message(msgspec.Struct):
-    id: str | None = None
-    model: str | None = None
-    stop_reason: str | None = None
-    usage: msgspec.Raw = _NULL
-    content: str | list[_Content] | None = None
-
-
-class _Line(msgspec.Struct):
-    type: str | None = None
-    uuid: str | None = None
-    parentUuid: str | None = None
-    timestamp: str | None = None
-    interruptedMessageId: str | None = None
-    sessionId: str | None = None
-    requestId: str | None = None
-    agentId: str | None = None
-    attributionAgent: str | None = None
-    isSidechain: bool | None = None
-    isMeta: bool | None = None
-    isCompactSummary: bool | None = None
-    isApiErrorMessage: bool | None = None
-    apiErrorStatus: msgspec.Raw = _NULL
-    costUSD: msgspec.Raw = _NULL
-    cwd: str | None = None
-    gitBranch: str | None = None
-    version: str | None = None
-    message: _Message | None = None
-    data: msgspec.Raw = _NULL
-    toolUseResult: msgspec.Raw = _NULL
-
-
-_decode = msgspec.json.Decoder(_Line).decode
-_decode_any = msgspec.json.Decoder().decode
 
 
 class Reader:
@@ -161,27 +125,23 @@ class Reader:
 
     def _line(self, raw: bytes, offset: int, draft: Draft) -> int:
         """Observe one line; return 1 where it counted as one with something in it."""
-        try:
-            line = _decode(raw)
-        except msgspec.MsgspecError:
-            found = loads_leniently(raw)
-            if found is None:
-                draft.malformed += 1
-                return 1
-            line = _lenient(found)
+        line = parse_line(raw)
+        if line is None:
+            draft.malformed += 1
+            return 1
         at = instant(line.timestamp)
         if at is not None:
             self._last_at = at
         self._at = self._last_at
-        if line.type == "progress" or _given(line.data):
+        if line.type == "progress" or given(line.data):
             return self._progress(line, offset, draft)
         if line.type == "user":
             return self._user(line, offset, draft)
-        if line.message is None or not _given(line.message.usage):
+        if line.message is None or not given(line.message.usage):
             return 0
         return self._assistant(line, line.message, offset, draft, nested=False)
 
-    def _assistant(self, line: _Line, message: _Message, offset: int, draft: Draft, *, nested: bool) -> int:
+    def _assistant(self, line: Line, message: Message, offset: int, draft: Draft, *, nested: bool) -> int:
         raw = bytes(message.usage)
         if raw[:1] != b"{":
             return 0
@@ -191,10 +151,10 @@ class Reader:
         identity = message.id or line.uuid or f"{self._session}@{offset}"
         if line.isApiErrorMessage or message.model == "<synthetic>":
             return self._failure(line, message, identity, c, offset, at, draft)
-        raw = _compact(raw)
+        raw = compact(raw)
         self._remember(line.uuid, identity)
         stop = message.stop_reason or ""
-        cost = bytes(line.costUSD).decode() if _is_number(line.costUSD) else ""
+        cost = bytes(line.costUSD).decode() if is_number(line.costUSD) else ""
         request = line.requestId or ""
         pending = self._pending
         if (
@@ -248,19 +208,17 @@ class Reader:
         if len(self._responses) > _RESPONSES:
             del self._responses[next(iter(self._responses))]
 
-    def _failure(
-        self, line: _Line, message: _Message, identity: str, c: int, offset: int, at: int, draft: Draft
-    ) -> int:
+    def _failure(self, line: Line, message: Message, identity: str, c: int, offset: int, at: int, draft: Draft) -> int:
         """Observe a request that failed, or that the response above the line broke off; other notes are neither."""
         if line.isApiErrorMessage is False:
             return 0  # the client's own note, no request: "No response requested."
         self._flush(draft)
-        status = _status(line.apiErrorStatus)
+        status = http_status(line.apiErrorStatus)
         response = self._responses.get(line.parentUuid or "")
         if not status and response:
             draft.observations.append(Cut(c=c, o=offset, at=at, id=response, by="cut"))
             return 1
-        text = draft.blob(_text(message.content))
+        text = draft.blob(text_of_content(message.content))
         draft.observations.append(Failure(c=c, o=offset, at=at, id=identity, status=status, error=text))
         return 1
 
@@ -268,7 +226,7 @@ class Reader:
         """Return the quotes of the calls that the usage holds beside the answer."""
         if b"iterations" not in raw:
             return []
-        parts = anthropic.parts(_decode_any(raw))[1:]
+        parts = anthropic.parts(msgspec.json.decode(raw))[1:]
         return [draft.quote(provider, part.model or model, at) for part in parts]
 
     def _flush(self, draft: Draft) -> None:
@@ -289,7 +247,7 @@ class Reader:
         for block in content:
             if block.type == "tool_use" and block.name in _AGENT_TOOLS and block.id:
                 self._flush(draft)
-                agent_type = _field(block.input, "subagent_type")
+                agent_type = field_of(block.input, "subagent_type")
                 draft.observations.append(
                     Call(
                         c=c,
@@ -303,28 +261,28 @@ class Reader:
                 )
                 self._open_calls = [*self._open_calls, block.id][-_OPEN_CALLS:]
 
-    def _progress(self, line: _Line, offset: int, draft: Draft) -> int:
+    def _progress(self, line: Line, offset: int, draft: Draft) -> int:
         """Observe a sub-agent's response that stands inside a progress line of its parent."""
         data = loads_leniently(bytes(line.data)) or {}
         inner = data.get("message")
         if not isinstance(inner, dict) or not isinstance(inner.get("message"), dict):
             return 0
-        nested = _lenient(inner)
-        if nested.message is None or not _given(nested.message.usage):
+        nested = lenient_line(inner)
+        if nested.message is None or not given(nested.message.usage):
             return 0
         nested.sessionId = line.sessionId or nested.sessionId
-        nested.agentId = nested.agentId or _word(data.get("agentId")) or line.agentId
+        nested.agentId = nested.agentId or word(data.get("agentId")) or line.agentId
         nested.timestamp = nested.timestamp or line.timestamp
         nested.cwd, nested.gitBranch = nested.cwd or line.cwd, nested.gitBranch or line.gitBranch
         nested.version = nested.version or line.version
         self._at = instant(nested.timestamp) or self._last_at
         return self._assistant(nested, nested.message, offset, draft, nested=True)
 
-    def _user(self, line: _Line, offset: int, draft: Draft) -> int:
+    def _user(self, line: Line, offset: int, draft: Draft) -> int:
         """Observe a prompt, or the result that names a sub-agent; its roll-up of tokens is never added."""
         content = line.message.content if line.message else None
         at = self._at
-        if _given(line.toolUseResult) or _is_result(content):
+        if given(line.toolUseResult) or is_result(content):
             return self._result(line, content, offset, at, draft)
         if line.interruptedMessageId:
             self._flush(draft)
@@ -333,17 +291,17 @@ class Reader:
             return 0
         if content is None or line.isMeta or line.isCompactSummary or not line.uuid:
             return 0
-        if _text(content).startswith(_NO_PROMPT):
+        if text_of_content(content).startswith(_NO_PROMPT):
             return 0
         self._flush(draft)
         c = self._context(line, draft, "anthropic", False)
         draft.observations.append(Prompt(c=c, o=offset, at=at, id=line.uuid))
         return 0
 
-    def _result(self, line: _Line, content: Any, offset: int, at: int, draft: Draft) -> int:
-        agent = _field(line.toolUseResult, "agentId")
+    def _result(self, line: Line, content: Any, offset: int, at: int, draft: Draft) -> int:
+        agent = field_of(line.toolUseResult, "agentId")
         call = next((b.tool_use_id for b in content if b.tool_use_id), None) if isinstance(content, list) else None
-        status = _field(line.toolUseResult, "status")
+        status = field_of(line.toolUseResult, "status")
         if agent and call and status != "async_launched":
             self._flush(draft)
             c = self._context(line, draft, "anthropic", False)
@@ -357,15 +315,15 @@ class Reader:
 
     def _observe_meta(self, draft: Draft) -> None:
         """Observe what stands beside a sub-agent's file: the call that started it."""
-        call = _word(self._meta.get("toolUseId"))
+        call = word(self._meta.get("toolUseId"))
         if call and self._agent:
             context = Context(session=self._session, agent=self._agent, sidechain=True,
-                              agent_type=_word(self._meta.get("agentType")))  # fmt: skip
+                              agent_type=word(self._meta.get("agentType")))  # fmt: skip
             c = draft.context(context)
             draft.observations.append(Delegated(c=c, o=0, at=self._last_at, id=call, agent=self._agent))
         self._meta, self._noted = {}, True
 
-    def _context(self, line: _Line, draft: Draft, provider: str, nested: bool) -> int:
+    def _context(self, line: Line, draft: Draft, provider: str, nested: bool) -> int:
         """Return the index of the line's context in the event."""
         key = (line.sessionId, line.agentId, line.attributionAgent, line.isSidechain, line.cwd, line.gitBranch,
                line.version, provider, nested)  # fmt: skip
@@ -408,100 +366,3 @@ def _meta(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _given(raw: msgspec.Raw) -> bool:
-    return raw is not _NULL and bytes(raw) != b"null"
-
-
-def _compact(found: bytes) -> bytes:
-    """Return a usage object without the spaces and escapes that JSON allows; equal ones mostly become equal bytes."""
-    if b" " not in found and b"\n" not in found and b"\t" not in found and b"\\" not in found:
-        return found
-    return msgspec.json.encode(_decode_any(found))
-
-
-def _is_number(raw: msgspec.Raw) -> bool:
-    return raw is not _NULL and bytes(raw)[:1].isdigit()
-
-
-def _status(raw: msgspec.Raw) -> int:
-    text = bytes(raw).decode()
-    return int(text) if text.isdigit() and len(text) == 3 else 0
-
-
-def _field(raw: msgspec.Raw, name: str) -> str:
-    """Return a text field of an object that was not decoded, empty where there is none."""
-    found = bytes(raw)
-    if name.encode() not in found and b"\\u00" not in found:
-        return ""
-    fields = loads_leniently(found)
-    return _word(fields.get(name)) if fields else ""
-
-
-def _word(value: object) -> str:
-    return value if isinstance(value, str) and len(value) <= 256 else ""
-
-
-def _is_result(content: Any) -> bool:
-    return isinstance(content, list) and any(block.type == "tool_result" for block in content)
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(block.text for block in content or () if block.text)
-
-
-_TEXTS = (
-    "type", "uuid", "parentUuid", "timestamp", "interruptedMessageId", "sessionId", "requestId", "agentId",
-    "attributionAgent", "cwd", "gitBranch", "version",
-)  # fmt: skip
-
-
-def _lenient(found: dict[str, Any]) -> _Line:
-    """Return the line of an object whose fields may have other types: what does not fit is left out."""
-    line = _Line()
-    for name in _TEXTS:
-        if isinstance(found.get(name), str):
-            setattr(line, name, _valid(found[name]))
-    for name in ("isSidechain", "isMeta", "isCompactSummary", "isApiErrorMessage"):
-        if isinstance(found.get(name), bool):
-            setattr(line, name, found[name])
-    for name in ("apiErrorStatus", "costUSD", "data", "toolUseResult"):
-        if found.get(name) is not None:
-            setattr(line, name, as_raw(found[name]))
-    message = found.get("message")
-    if isinstance(message, dict):
-        line.message = _lenient_message(message)
-    return line
-
-
-def _lenient_message(found: dict[str, Any]) -> _Message:
-    message = _Message()
-    for name in ("id", "model", "stop_reason"):
-        if isinstance(found.get(name), str):
-            setattr(message, name, _valid(found[name]))
-    if isinstance(found.get("usage"), dict):
-        message.usage = as_raw(found["usage"])
-    content = found.get("content")
-    if isinstance(content, str):
-        message.content = content
-    elif isinstance(content, list):
-        message.content = [_lenient_block(block) for block in content if isinstance(block, dict)]
-    return message
-
-
-def _lenient_block(found: dict[str, Any]) -> _Content:
-    block = _Content()
-    for name in ("type", "id", "name", "text", "tool_use_id"):
-        if isinstance(found.get(name), str):
-            setattr(block, name, _valid(found[name]))
-    if isinstance(found.get("input"), dict):
-        block.input = as_raw(found["input"])
-    return block
-
-
-def _valid(text: str) -> str:
-    """Return the text with lone surrogates replaced, which UTF-8 cannot hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")

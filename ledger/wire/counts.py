@@ -69,9 +69,7 @@ def word(value: object) -> str | None:
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in value)
 
 
-def split_writes(
-    written: int | None, five: int | None, hour: int | None
-) -> tuple[int | None, int | None, bool]:
+def split_writes(written: int | None, five: int | None, hour: int | None) -> tuple[int | None, int | None, bool]:
     """Cache writes as (5 minutes, 1 hour, unsplit), from the stated total and the stated split.
 
     Where both are known the total wins: what the split leaves over stands in 5 minutes, and what it has too

@@ -49,9 +49,7 @@ _OPENAI_FIELDS = frozenset(
 OPENAI = Dialect("openai", partial(openai.parts, one_write_class=True), _OPENAI_FIELDS)
 COMPATIBLE = Dialect("openai-compatible", openai.parts, _OPENAI_FIELDS)
 XAI = Dialect("xai", partial(openai.parts, output_rule=openai.xai_output), _OPENAI_FIELDS)
-GEMINI_BY_OPENAI = Dialect(
-    "gemini-by-openai", partial(openai.parts, output_rule=openai.rest_of_total), _OPENAI_FIELDS
-)
+GEMINI_BY_OPENAI = Dialect("gemini-by-openai", partial(openai.parts, output_rule=openai.rest_of_total), _OPENAI_FIELDS)
 ANTHROPIC = Dialect(
     "anthropic",
     anthropic.parts,
@@ -185,9 +183,7 @@ def _twins_joined(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return joined
 
 
-def _last(
-    provider: str, endpoint: str, frames: list[dict[str, Any]]
-) -> tuple[tuple[Part, ...], dict[str, Any]]:
+def _last(provider: str, endpoint: str, frames: list[dict[str, Any]]) -> tuple[tuple[Part, ...], dict[str, Any]]:
     """The last frame with counts; without any, the last that says anything at all."""
     spoken: tuple[tuple[Part, ...], dict[str, Any]] = ((), {})
     for frame in reversed(frames):

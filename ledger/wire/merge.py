@@ -25,9 +25,7 @@ def merged(usages: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _joined(known: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
     news = {
-        name: value
-        for name, value in later.items()
-        if value is not None and not _says_less(value, known.get(name))
+        name: value for name, value in later.items() if value is not None and not _says_less(value, known.get(name))
     }
     return {**known, **news}
 

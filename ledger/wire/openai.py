@@ -62,18 +62,14 @@ def parts(
     return (Part(role="message", model="", usage=counts),)
 
 
-def stated_output(
-    prompt: int | None, completion: int | None, reasoning: int | None, total: int | None
-) -> int | None:
+def stated_output(prompt: int | None, completion: int | None, reasoning: int | None, total: int | None) -> int | None:
     """The completion, with reasoning added only where the total holds it a second time."""
     if prompt is None or completion is None or not reasoning:
         return completion
     return completion + reasoning if total == prompt + completion + reasoning else completion
 
 
-def xai_output(
-    prompt: int | None, completion: int | None, reasoning: int | None, total: int | None
-) -> int | None:
+def xai_output(prompt: int | None, completion: int | None, reasoning: int | None, total: int | None) -> int | None:
     """Completion + reasoning, unless the total is prompt + completion: then reasoning was inside."""
     if completion is None:
         return _rest(prompt, total)
@@ -81,9 +77,7 @@ def xai_output(
     return completion if inside else completion + (reasoning or 0)
 
 
-def rest_of_total(
-    prompt: int | None, completion: int | None, reasoning: int | None, total: int | None
-) -> int | None:
+def rest_of_total(prompt: int | None, completion: int | None, reasoning: int | None, total: int | None) -> int | None:
     """What the total has beyond the prompt, where that is more than the completion: hidden thoughts."""
     rest = _rest(prompt, total)
     return rest if rest is not None and rest > (completion or 0) else completion
@@ -110,9 +104,7 @@ def _cached(usage: dict[str, Any], prompt: int | None) -> int | None:
         found = count(inner(usage, details).get("cached_tokens"))
         if found is not None:
             return found
-    found = first_count(
-        usage, "prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cached_input_tokens"
-    )
+    found = first_count(usage, "prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cached_input_tokens")
     miss = count(usage.get("prompt_cache_miss_tokens"))
     if found is None and miss is not None and prompt is not None and miss <= prompt:
         return prompt - miss

@@ -33,6 +33,7 @@ from ledger.errors import LogTooNew
 from ledger.events.envelope import EncodedBody, NewEvent
 from ledger.invariants import check
 from ledger.log.log import Log, StreamAppend
+from ledger.sources import importer
 from ledger.sources.importer import SourceReport, run_import
 from reports.query import ask, make_question
 from reports.report import as_json
@@ -175,8 +176,14 @@ def test_a_line_more(client: str, log: Log, tmp_path: Path) -> None:
 
 
 @EVERY_CLIENT
-def test_nothing_new(client: str, log: Log, tmp_path: Path) -> None:
-    """No event is appended, no event is folded, and the report says so; a touched file is no news."""
+def test_nothing_new(client: str, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No event is appended, no event is folded, and the report says so; a touched file is no news.
+
+    A file that stands as it stood is not even opened.
+    """
+    opened: list[int] = []
+    read_all = importer.read_all
+    monkeypatch.setattr(importer, "read_all", lambda tasks, read: opened.append(len(tasks)) or read_all(tasks, read))
     path = put(tmp_path, lines(client, 0, 3), FILES[client])
     bring(log, tmp_path, client)
     head, before = log.head_position(), accounts(log)
@@ -188,6 +195,7 @@ def test_nothing_new(client: str, log: Log, tmp_path: Path) -> None:
         assert log.head_position() == head
         with snapshot(log) as view:
             assert (view.folded, view.position) == (0, head)
+    assert opened == [1, 1]
     assert accounts(log) == before
     assert_sound(log)
 
@@ -339,6 +347,19 @@ def test_two_new_names_of_one_file(log: Log, tmp_path: Path) -> None:
         assert (outputs(log), streams(log)) == ([101, 102, 103], 2)
         assert_sound(log)
     assert [row[0] for row in rows(log, "SELECT lines FROM gen_spans")] == [2, 2, 2]
+
+
+def test_a_second_name_of_one_file(log: Log, tmp_path: Path) -> None:
+    """The twin: the old name stays, so it goes on, and the other is a copy."""
+    path = put(tmp_path, lines("claude-code", 0, 2))
+    bring(log, tmp_path)
+    os.link(path, path.with_name("two.jsonl"))
+    for number in (2, 3):
+        add(path, lines("claude-code", number, number + 1))
+        bring(log, tmp_path)
+        assert (outputs(log), streams(log)) == (OUTPUT["claude-code"][: number + 1], 2)
+        assert_sound(log)
+    assert [row[0] for row in rows(log, "SELECT lines FROM gen_spans")] == [2, 2, 2, 2]
 
 
 def test_an_inode_that_is_used_again(log: Log, tmp_path: Path) -> None:
@@ -1008,6 +1029,9 @@ def test_a_report_on_a_full_disk(kilobytes: int, behind_by: int, disk: Any, tmp_
     if done.returncode and not kilobytes:
         refused(done)
         return
+    with Log.open(place, readonly=True) as log:
+        (position,) = log.connection.execute("SELECT position FROM projections").fetchone()
+        assert position == log.head_position() - behind_by  # the answer came from memory
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["total"]["tokens"]["output"] == (410 if behind_by else 203)
     (place.parent / "filler").unlink()
@@ -1155,6 +1179,10 @@ def test_a_plan_that_codex_names_is_a_subscription(tmp_path: Path, capsys: pytes
         add(path, total(4, rate_limits={"plan_type": "plus"}) + b"\n")
         assert run(words) == 0
         assert types(log).count("source.billed") == 1
+        assert run([*words, "--billing", "api"]) == 0
+        add(path, total(5, rate_limits={"plan_type": "plus"}) + b"\n")
+        assert run(words) == 0
+        assert rows(log, "SELECT billing FROM gen_sources") == [("api",)]  # what the user said stands
         assert_sound(log)
 
 

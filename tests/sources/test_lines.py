@@ -146,9 +146,7 @@ def write_long_line(path: Path, unit: bytes, size: int) -> None:
         file.write(b'"}],"usage":{"input_tokens":3,"output_tokens":70,"cache_read_input_tokens":5}}}\n')
 
 
-@pytest.mark.parametrize(
-    "unit", [b"aGVsbG8gd29ybGQh", "naïve café \U0001f600 ".encode()], ids=["base64", "characters"]
-)
+@pytest.mark.parametrize("unit", [b"aGVsbG8gd29ybGQh", "naïve café \U0001f600 ".encode()], ids=["base64", "characters"])
 def test_a_line_of_fifty_megabytes(tmp_path: Path, unit: bytes) -> None:
     """It is counted without being held: the import's peak stays far below the line's length (OBS-01)."""
     folder = tmp_path / "home" / ".claude" / "projects" / "p"
@@ -198,9 +196,7 @@ VALUES = st.recursive(
 def dumped(value: object, ascii_: bool) -> bytes:
     """Return JSON, with characters as they are or as escapes; a lone surrogate can only be an escape."""
     text = json.dumps(value, ensure_ascii=ascii_)
-    return "".join(
-        f"\\u{ord(char):04x}" if 0xD800 <= ord(char) < 0xE000 else char for char in text
-    ).encode()
+    return "".join(f"\\u{ord(char):04x}" if 0xD800 <= ord(char) < 0xE000 else char for char in text).encode()
 
 
 def in_pieces(text: bytes, borders: list[int]) -> bytes:
