@@ -36,6 +36,11 @@ AMOUNTS = (
 )
 """Names of the additive columns of `totals`, in order. Every one is an integer; `*_unknown` counts spans."""
 
+IMPORT_AMOUNTS = (
+    "requests", "beside", "lines", "copied_lines", "replayed_lines", "lower_bound_spans", "unpriced_spans",
+)  # fmt: skip
+"""What an import report is made of. `beside` counts the rows that have no line of their own."""
+
 DIMENSIONS = (
     "project",
     "branch",

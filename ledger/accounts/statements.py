@@ -20,7 +20,7 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.sql import ClauseElement
 
 from ledger.accounts import schema
-from ledger.accounts.amounts import AMOUNTS
+from ledger.accounts.amounts import AMOUNTS, IMPORT_AMOUNTS
 
 
 def _key(table: Table) -> list[Column[Any]]:
@@ -59,17 +59,8 @@ def _bounds(condition: ColumnElement[bool]) -> ClauseElement:
 
 def _import_sums() -> ClauseElement:
     """What an import report is made of; `beside` counts the rows that have no line of their own."""
-    names = (
-        "requests",
-        "beside",
-        "lines",
-        "copied_lines",
-        "replayed_lines",
-        "lower_bound_spans",
-        "unpriced_spans",
-    )
     dimensions = schema.dimensions
-    sums = (func.sum(_totals.c[name]).label(name) for name in names)
+    sums = (func.sum(_totals.c[name]).label(name) for name in IMPORT_AMOUNTS)
     return (
         select(*sums)
         .join(dimensions, dimensions.c.dimension_id == _totals.c.dimension_id)

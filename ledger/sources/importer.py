@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ledger.accounts import catchup
-from ledger.accounts.amounts import GRAIN_DAY
+from ledger.accounts.amounts import GRAIN_DAY, IMPORT_AMOUNTS
 from ledger.accounts.entities import Source
 from ledger.accounts.store import Store
 from ledger.errors import EventIdReused, VersionConflict
@@ -246,17 +246,8 @@ class _Pass:
 
 def _account(log: Log, clients: Sequence[str]) -> dict[str, dict[str, int]]:
     """Return the sums of the figures that an import report is made of, by client."""
-    names = (
-        "requests",
-        "beside",
-        "lines",
-        "copied_lines",
-        "replayed_lines",
-        "lower_bound_spans",
-        "unpriced_spans",
-    )
     with catchup.snapshot(log) as view:
-        return {client: dict(zip(names, _sums(view.store, client), strict=True)) for client in clients}
+        return {client: dict(zip(IMPORT_AMOUNTS, _sums(view.store, client), strict=True)) for client in clients}
 
 
 def _sums(store: Store, client: str) -> list[int]:
