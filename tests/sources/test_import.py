@@ -44,7 +44,6 @@ SAMPLE = ROOT / "reports" / "sample"
 CLIENTS = ("claude-code", "codex")
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
 MODEL = "claude-opus-4-5-20251101"
-NOBODY = 65534
 
 
 class Soak(Protocol):
@@ -642,12 +641,14 @@ def as_nobody(*words: object) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def public() -> Iterator[Path]:
     """A folder that another user reaches and may write, which pytest's own folders are not."""
+    before = os.umask(0o022)
     with tempfile.TemporaryDirectory(prefix="tallybook-test-") as name:
         folder = Path(name)
         folder.chmod(0o777)
         yield folder
         for path in [folder, *folder.rglob("*")]:
             path.chmod(0o755)
+    os.umask(before)
 
 
 HIDDEN = {
@@ -981,7 +982,6 @@ def test_a_disk_that_fills_up(large: Any, disk: Any, tmp_path: Path) -> None:
 
 def asked(view: Any) -> Any:
     """Return the question of a report without options, and its answer."""
-
     question = make_question("session")
     return question, ask(view, question)
 

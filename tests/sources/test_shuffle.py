@@ -159,21 +159,17 @@ def build(home: Path, log: Log, pieces: Iterable[Piece], imports_at: Callable[[]
 def merged(parts: dict[Path, list[bytes]], rng: random.Random) -> list[Piece]:
     """Interleave the parts of the files at random, those of each file in their order.
 
-    A note beside a sub-agent's file is written whole, before the last part of that file.
+    A note beside a sub-agent's file is written whole, before the last part of that file with a line in it.
     """
     notes = {path: parts.pop(path)[0] for path in [one for one in parts if one.suffix == ".json"]}
     order = [path for path, contents in parts.items() for _ in contents]
     rng.shuffle(order)
-    last = {path: place for place, path in enumerate(order)}
-    pieces: list[Piece] = []
-    due: dict[int, list[Piece]] = {}
-    for path, content in notes.items():
-        of = last.get(path.with_name(path.name.replace(".meta.json", ".jsonl")), len(order) - 1)
-        due.setdefault(rng.randint(0, of), []).append(Piece(path, content))
     left = {path: iter(contents) for path, contents in parts.items()}
-    for place, path in enumerate(order):
-        pieces += due.get(place, [])
-        pieces.append(Piece(path, next(left[path])))
+    pieces = [Piece(path, next(left[path])) for path in order]
+    for path, content in notes.items():
+        of = path.with_name(path.name.replace(".meta.json", ".jsonl"))
+        last = max(place for place, piece in enumerate(pieces) if piece.path == of and piece.content.strip())
+        pieces.insert(rng.randint(0, last), Piece(path, content))
     return pieces
 
 
@@ -341,12 +337,12 @@ def test_files_in_any_order_and_in_any_parts(
     for number in soak.rounds(1, 40):
         share = soak.random.choice((0.2, 1.0))
         parts = split(files_of(tree_of(name)), soak.random)
-        home = folder / f"home{number}"
-        with Log.create(folder / f"{number}.db") as log:
-            build(home, log, merged(parts, soak.random), lambda share=share: soak.random.random() < share)
+        at = folder / str(number)
+        with Log.create(at / "ledger.db") as log:
+            build(at, log, merged(parts, soak.random), lambda share=share: soak.random.random() < share)
             assert_same(expected.of(name), accounts(log), f"round {number}")
             assert_sound(log)
-        shutil.rmtree(home)
+        shutil.rmtree(at)
 
 
 @pytest.mark.parametrize("name", [*CLAUDE_TREES, GENERATED])
@@ -362,12 +358,12 @@ def test_lines_in_any_order(name: str, tree_of: Any, expected: Expected, folder:
             for path, content in files_of(tree_of(name)).items()
         }
         parts = soak.random.choice(SPLITS)(files, soak.random)
-        home = folder / f"home{number}"
-        with Log.create(folder / f"{number}.db") as log:
-            build(home, log, merged(parts, soak.random), lambda: soak.random.random() < 0.5)
+        at = folder / str(number)
+        with Log.create(at / "ledger.db") as log:
+            build(at, log, merged(parts, soak.random), lambda: soak.random.random() < 0.5)
             assert_same(expected.of(name), accounts(log), f"round {number}")
             assert_sound(log)
-        shutil.rmtree(home)
+        shutil.rmtree(at)
 
 
 def test_the_comparison_can_fail(folder: Path) -> None:
@@ -704,16 +700,18 @@ def test_streams_in_any_interleaving(name: str, tree_of: Any, expected: Expected
     OBS-27, OBS-53).
     """
     for number in soak.rounds(1, 40):
-        with Log.create(folder / f"{number}.db") as log:
+        at = folder / str(number)
+        with Log.create(at / "ledger.db") as log:
             with many_events(soak.random):
                 run_import(log, CLIENTS, tree_of(name), use_environment=False)
             assert_same(expected.of(name), accounts(log), f"round {number}, small events")
             events = list(log.all_events())
             for copied in range(2):
-                with Log.create(folder / f"{number}-{copied}.db") as copy:
+                with Log.create(at / f"copy{copied}.db") as copy:
                     appended_again(log, interleaved(events, soak.random), copy, soak.random)
                     assert_same(expected.of(name), accounts(copy), f"round {number}, copy {copied}")
                     assert_sound(copy)
+        shutil.rmtree(at)
 
 
 # homes that no client wrote: everything that can meet does meet
@@ -725,9 +723,8 @@ def strange_claude(rng: random.Random) -> dict[Path, bytes]:
     places = [folder / f"s{number}.jsonl" for number in range(3)]
     places += [folder / f"s{rng.randrange(3)}/subagents/agent-a{number}.jsonl" for number in range(2)]
     files = {path: b"".join(_strange_lines(rng, path)) for path in places}
-    for number in range(2):
-        if rng.random() < 0.5:
-            of = next(path for path in places if path.name == f"agent-a{number}.jsonl")
+    for of in places[3:]:
+        if files[of] and rng.random() < 0.5:
             note = {"agentType": rng.choice(_TYPES), "toolUseId": f"t{rng.randrange(4)}"}
             files[of.with_suffix(".meta.json")] = json.dumps(note).encode()
     return {path: content for path, content in files.items() if content}
