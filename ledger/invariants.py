@@ -119,7 +119,7 @@ def _is_whole(log: Log, digest: bytes) -> bool:
 
     try:
         content = log.blob(digest)
-    except (zstandard.ZstdError, MemoryError):
+    except (zstandard.ZstdError, MemoryError, LogTooNew):
         return False
     return content is not None and hashlib.sha256(content).digest() == digest
 
@@ -311,7 +311,8 @@ def rebuilt(scene: Scene) -> Iterable[Finding]:
             for side, first, second in (("live", mine, theirs), ("rebuilt", theirs, mine)):
                 sql = f"SELECT * FROM {first} EXCEPT SELECT * FROM {second}"
                 for row in live.connection.execute(sql):
-                    yield Finding(f"{table}: only {side}", found=str(row[:6]))
+                    told = ", ".join(str(value) for value in row if value not in (None, "", 0))
+                    yield Finding(f"{table}: only {side}", found=told)
     finally:
         store.drop()
 

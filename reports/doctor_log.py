@@ -14,6 +14,7 @@ from ledger.prices.book import USER
 from ledger.prices.quote import Quote, instant_us
 from ledger.sources import discover
 from ledger.sources.quotes import recorded_quotes
+from ledger.sql import script
 from reports.health import BAD, OK, WARN, Check, age_text, count_text, size_text
 
 _DAY_US = 86_400_000_000
@@ -43,11 +44,23 @@ def _events(log: Log) -> Iterator[Check]:
     yield Check("format", f"{log.meta('format')}, hash recipe {log.meta('hash_recipe') or 'unknown'}")
     events, streams = ask("SELECT count(*), count(DISTINCT stream_id) FROM events").fetchone()
     yield Check("events", f"{events:,} in {streams:,} streams")
+    yield _guards(log)
     blobs, size, stored = ask(_BLOBS).fetchone()
     yield Check("blobs", f"{blobs:,}: {size_text(size)} of text in {size_text(stored)}")
     head = log.head_position()
     if head:
         yield _clock(log.event_at(head).at, time.time_ns() // 1000)
+
+
+def _guards(log: Log) -> Check:
+    """Say whether the triggers stand that refuse to change or remove an event."""
+    wanted = {text for text in script("sqlite", "log") if text.startswith("CREATE TRIGGER")}
+    found = {text for (text,) in log.connection.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")}
+    missing = sorted(text.split()[2] for text in wanted - found)
+    if missing:
+        advice = "somebody removed them: run `ledger verify --full`, and restore a copy if that fails"
+        return Check("guards", f"missing: {', '.join(missing)}", BAD, advice)
+    return Check("guards", f"{len(wanted)} triggers refuse to change what was written")
 
 
 def _clock(newest_us: int, now_us: int) -> Check:

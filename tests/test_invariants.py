@@ -294,8 +294,8 @@ def test_a_missing_or_changed_blob(case: Case, encoding: str, change: str) -> No
     else:
         case.spoil(f"UPDATE blobs SET {change} WHERE sha256 = ?", digest)
     state = "missing" if change == "DELETE" else "changed"
-    if encoding == "zstd" and ("|| x'00'" in change or "rot13" in change):
-        assert case.failing() == set()  # what stands behind a whole frame is not read, and any other word means zstd
+    if encoding == "zstd" and "|| x'00'" in change:
+        assert case.failing() == set()  # what stands behind a whole frame is not read
         return
     assert case.found("blobs", event=position)["what"] == f"blob {digest.hex()} is {state}"
     assert case.failing() == {"blobs"}

@@ -68,7 +68,10 @@ class Known:
         """Return how far a file was read; its `source.opened` must have been folded."""
         source = self.sources.get(stream_id)
         if source is None:
-            source = self.sources[stream_id] = Source(*self.store.one("source", stream_id))
+            row = self.store.one("source", stream_id)
+            if row is None:
+                raise LedgerError(f"{stream_id}: has lines but was never opened: run `ledger verify`, restore a copy")
+            source = self.sources[stream_id] = Source(*row)
         return source
 
     def session(self, key: int, session_id: str = "", client: str = "") -> Session:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ledger.errors import LogTooNew
+
 PLAIN_LIMIT_BYTES = 128
 """Below this, zstd only adds bytes."""
 MAX_SIZE_BYTES = 1 << 30
@@ -36,6 +38,8 @@ def blob_content(encoding: str, stored: bytes) -> bytes:
     """Return the uncompressed bytes of a stored blob."""
     if encoding == "plain":
         return stored
+    if encoding != "zstd":
+        raise LogTooNew(f"a blob is stored as {encoding}, which this program does not know: update tallybook")
     import zstandard
 
     return zstandard.ZstdDecompressor().decompress(stored, max_output_size=MAX_SIZE_BYTES)

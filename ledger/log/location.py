@@ -35,6 +35,9 @@ def resolve(db: str | None) -> Path:
         return data_folder() / "ledger.db"
     scheme, separator, _ = text.partition("://")
     if not separator:
+        word = text.partition(":")[0].partition("+")[0]
+        if word in SCHEMES and text.partition(":")[1]:
+            raise UsageError(f"{word}:...: a URL has two slashes: give a path or sqlite:///PATH")
         return _file(text)
     if scheme.partition("+")[0] == "sqlite":
         host, _, path = text[len(scheme) + 3 :].partition("/")
