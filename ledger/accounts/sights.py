@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Any
 
 from ledger.accounts import clients
@@ -53,12 +54,14 @@ def _digest(context: seen.Context, *told: object) -> int:
 
     Of two that are equal in this the first in the log counts, so that what was priced once keeps its price.
     """
-    prefix = f"{context.project}\0{context.branch}\0{context.provider}".encode("utf-8", "surrogatepass")
-    digest = hashlib.blake2b(prefix, digest_size=8)
-    for one in told:
-        digest.update(b"\0")
-        digest.update(one if type(one) is bytes else str(one).encode("utf-8", "surrogatepass"))
-    return int.from_bytes(digest.digest(), "big") >> 1 | 1
+    parts = [_prefix(context.project, context.branch, context.provider)]
+    parts += [one if type(one) is bytes else str(one).encode("utf-8", "surrogatepass") for one in told]
+    return int.from_bytes(hashlib.blake2b(b"\0".join(parts), digest_size=8).digest(), "big") >> 1 | 1
+
+
+@lru_cache(maxsize=256)
+def _prefix(*words: str) -> bytes:
+    return "\0".join(words).encode("utf-8", "surrogatepass")
 
 
 def sight_of_span(group_id: str, span: SpanRow) -> Sight:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from typing import NoReturn
 
 from ledger import __version__
 
@@ -15,7 +17,19 @@ def main() -> None:
     if sys.stdout is None or sys.stderr is None:  # closed by whoever started us
         nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 - for as long as we live
         sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
-    sys.exit(run(sys.argv[1:]))
+    # A command lives for a moment and leaves no cycles behind: collecting them often costs more than it frees.
+    gc.set_threshold(100_000, 20, 20)
+    _leave(run(sys.argv[1:]))
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process now. Taking the interpreter's modules apart first would cost 20 ms and change nothing."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):  # nobody reads what is left
+        pass
+    os._exit(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -26,7 +26,8 @@ from ledger.sources.read import Item, Task, as_blob, read_source
 from ledger.sources.reading import Projects
 from ledger.sources.workers import read_all
 
-BATCH_EVENTS = 64
+FIRST_BATCH_EVENTS, BATCH_EVENTS = 8, 128
+"""How many events are appended in one commit; few at first, so that folding begins while files are being read."""
 BATCH_BYTES = 1 << 20
 _ATTEMPTS = 3
 
@@ -131,6 +132,7 @@ class _Pass:
         self.raced: set[str] = set()
         self.pending: list[tuple[str, Item]] = []
         self.size = 0
+        self.batch = FIRST_BATCH_EVENTS
 
     def run(self, found: list[Found]) -> bool:
         """Read and append; return whether another import got in between."""
@@ -194,8 +196,9 @@ class _Pass:
             return
         self.pending.append((client, item))
         self.size += len(item.data)
-        if len(self.pending) >= BATCH_EVENTS or self.size >= BATCH_BYTES:
+        if len(self.pending) >= self.batch or self.size >= BATCH_BYTES:
             self._write()
+            self.batch = BATCH_EVENTS
             catchup.catch_up(self.log)
 
     def _write(self) -> None:

@@ -41,8 +41,9 @@ class _Frame(msgspec.Struct, array_like=True):
 def read_all(tasks: Sequence[Task], read: ReadTask) -> Iterator[Result]:
     """Yield the items of every task, those of one task in order; a failing file is a problem, not an end."""
     total = sum(task.found.size - task.begin for task in tasks)
-    count = min(WORKERS_MAX, os.cpu_count() or 1, len(tasks))
-    if total < PARALLEL_BYTES or count < 2 or not hasattr(os, "fork"):
+    cores = os.cpu_count() or 1
+    count = min(WORKERS_MAX, cores - 1, len(tasks))  # one core is the folding process's
+    if total < PARALLEL_BYTES or count < 1 or not hasattr(os, "fork"):
         yield from _read_here(list(enumerate(tasks)), read)
         return
     yield from _read_apart(_shares(tasks, count), read)
@@ -56,7 +57,8 @@ def _shares(tasks: Sequence[Task], count: int) -> list[list[tuple[int, Task]]]:
         least = sizes.index(min(sizes))
         shares[least].append((number, task))
         sizes[least] += task.found.size - task.begin
-    return shares
+    # Small files first: what folds them has something to do while the large ones are read.
+    return [share[::-1] for share in shares]
 
 
 def _read_here(tasks: list[tuple[int, Task]], read: ReadTask) -> Iterator[Result]:
