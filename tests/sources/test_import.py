@@ -568,6 +568,7 @@ from ledger.sources import importer, lines, reading
 
 home, place, after = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 lines.BLOCK_BYTES, reading.OBSERVATIONS_PER_EVENT, importer.BATCH_EVENTS = 300, 2, 1
+importer.FIRST_BATCH_EVENTS = 1
 append = Log.append
 
 def counted(log, appends, blobs=()):
