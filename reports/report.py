@@ -9,7 +9,7 @@ from reports.billing import all_subscription, billing
 from reports.figures import Figures, decimals_for
 from reports.output import put, put_csv, put_json
 from reports.query import Answer, Question, ask
-from reports.text import Column, table
+from reports.text import Column, table, wrapped
 
 _NAMES = {"": "(none)"}
 
@@ -78,7 +78,8 @@ def _table(view: View, question: Question, answer: Answer) -> str:
     drop = [place for place, column in enumerate(columns) if column.title in _empty(answer.total)]
     keep = [place for place in range(len(columns)) if place not in drop]
     text = table([columns[p] for p in keep], [[row[p] for p in keep] for row in rows], [total[p] for p in keep])
-    return "\n".join([text, *_notes(answer.total), *_billing_notes(modes, at_list_price)])
+    notes = [*_notes(answer.total), *_billing_notes(modes, at_list_price)]
+    return "\n".join([text, *map(wrapped, notes)])
 
 
 def _cells(figures: Figures, decimals: int, question: Question) -> list[str]:

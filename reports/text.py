@@ -90,6 +90,16 @@ def dim(text: str) -> str:
     return f"\x1b[2m{text}\x1b[0m" if has_colour() else text
 
 
+def wrapped(line: str) -> str:
+    """Return a sentence in lines that fit the terminal, broken between words."""
+    room = terminal_columns()
+    if width(line) <= room:
+        return line
+    from textwrap import wrap
+
+    return "\n".join(wrap(line, room, subsequent_indent="  "))
+
+
 class Column(NamedTuple):
     """A column of a table. `rank` says what goes first when the terminal is narrow: the highest."""
 
