@@ -92,12 +92,19 @@ def report(
         if import_:
             if log.readonly:
                 raise LogReadOnly(f"{path}: may not be written by you: leave out --import, or give another --db")
-            _warn(_import(log, [client] if client else [], home))
+            _warn(_import(log, _importable(client), home))
         progress = Progress("reading the log", " events")
         with snapshot(log, progress) as view:
             progress.close()
             print_report(view, question, format)
     return 0
+
+
+def _importable(client: str | None) -> list[str]:
+    """Return the clients to import for a report on one: that one, or all where it is none that is imported."""
+    from ledger.sources.discover import CLIENTS
+
+    return [client] if client in CLIENTS else []
 
 
 def _warn(reports: list[SourceReport]) -> None:

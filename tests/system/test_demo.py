@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ledger.cli import run
+
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "reports" / "sample"
 OLDER = "3f2b8a6e-51c4-4d0a-9a1e-7c0d5b1e2f10"
@@ -206,3 +208,12 @@ def test_another_home_and_the_environment_s_places(home: Path, tmp_path: Path) -
     )
     refused = play(home, "--home", str(tmp_path / "nowhere"))
     assert (refused.code, refused.out) == (2, "")
+
+
+def test_a_report_on_a_client_that_is_not_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--import` with a filter for another client imports what there is, and the report finds nothing of that client."""
+    words = ["report", "--import", "--home", str(SAMPLE), "--db", str(tmp_path / "l.db")]
+    assert run([*words, "--client", "gateway"]) == 0
+    assert "nothing matches" in capsys.readouterr().out
+    assert run([*words, "--client", "codex"]) == 0
+    assert "019a5d3e" in capsys.readouterr().out
