@@ -211,7 +211,7 @@ def test_another_home_and_the_environment_s_places(home: Path, tmp_path: Path) -
 
 
 def test_a_report_on_a_client_that_is_not_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--import` with a filter for another client imports what there is, and the report finds nothing of that client."""
+    """`--import` with a filter for another client imports what there is and finds nothing of that client."""
     words = ["report", "--import", "--home", str(SAMPLE), "--db", str(tmp_path / "l.db")]
     assert run([*words, "--client", "gateway"]) == 0
     assert "nothing matches" in capsys.readouterr().out
