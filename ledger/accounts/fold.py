@@ -303,11 +303,13 @@ class Fold:
     # what changes rows that stand
 
     def _rename_agents(self) -> None:
-        """Bring the spans of an agent whose name became known under that name."""
+        """Bring the spans of an agent whose name changed under its name: its type where that is known, else its id."""
         for key, agent_id in self.known.changed_agents:
             agent = self.known.agent(key, agent_id)
-            name = self.known.agent_type(agent) if agent else ""
-            for old in self.store.spans("agent_spans", key, agent_id) if name else ():
+            if agent is None:
+                continue
+            name = self.known.agent_type(agent) or agent_id
+            for old in self.store.spans("agent_spans", key, agent_id):
                 values = self.known.values(old.dimension_id)
                 if values.agent != name:
                     row = copy_of(old)
