@@ -6,7 +6,7 @@ import msgspec
 
 from ledger.accounts.catchup import catch_up, snapshot
 from ledger.events.envelope import NewEvent
-from ledger.events.sources import Call, Context, Delegated, LinesObserved, Response, SourceOpened
+from ledger.events.sources import AnyObservation, Call, Context, Delegated, LinesObserved, Response, SourceOpened
 from ledger.ids import new_id
 from ledger.invariants import check
 from ledger.log.log import Log, StreamAppend
@@ -18,16 +18,17 @@ MAIN, AGENT = Context(session="s0"), Context(session="s0", agent="a1", sidechain
 
 
 def delegation(begin: int, call: str, agent_type: str) -> LinesObserved:
-    """A response that calls a sub-agent of a type, and the note that this call started agent a1."""
-    return LinesObserved(
-        begin=begin, end=begin + 10, lines=2, tail="", contexts=[MAIN, AGENT],
-        observations=[
-            Response(c=0, o=begin, at=begin, id=f"m{call}", model="claude-opus-4-5", usage=USAGE, stop="tool_use"),
-            Call(c=0, o=begin, at=begin, id=call, tool="Agent", response=f"m{call}", agent_type=agent_type),
-            Response(c=1, o=begin, at=begin + 1, id="own", model="claude-haiku-4-5", usage=USAGE, stop="end_turn"),
-            Delegated(c=1, o=begin, at=begin + 1, id=call, agent="a1"),
-        ],
-    )  # fmt: skip
+    """A response that calls a sub-agent, and the note that this call started a1; with a type also what a1 did."""
+    observations: list[AnyObservation] = [
+        Response(c=0, o=begin, at=begin, id=f"m{call}", model="claude-opus-4-5", usage=USAGE, stop="tool_use"),
+        Call(c=0, o=begin, at=begin, id=call, tool="Agent", response=f"m{call}", agent_type=agent_type),
+        Delegated(c=1, o=begin, at=begin + 1, id=call, agent="a1"),
+    ]
+    if agent_type:
+        own = Response(c=1, o=begin, at=begin + 1, id="own", model="claude-haiku-4-5", usage=USAGE, stop="end_turn")
+        observations.append(own)
+    contexts = [MAIN, AGENT]
+    return LinesObserved(begin=begin, end=begin + 10, lines=2, tail="", contexts=contexts, observations=observations)
 
 
 def test_another_call_takes_the_name_away(log: Log) -> None:
