@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,7 @@ from ledger.accounts.amounts import (
 )
 from ledger.accounts.catchup import View, fold_temporary, snapshot
 from ledger.accounts.store import Store
+from ledger.accounts.sums import SPAN_SUMS
 from ledger.errors import LogTooNew
 from ledger.events import sources
 from ledger.events.envelope import Event
@@ -63,7 +64,7 @@ class Scene(NamedTuple):
     log: Log
     view: View
 
-    def rows(self, sql: str, *parameters: object) -> Iterator[tuple[object, ...]]:
+    def rows(self, sql: str, *parameters: object) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query in which `gen_` names the live tables."""
         yield from self.view.store.connection.execute(self.view.store.named(sql), parameters)
 
@@ -106,9 +107,9 @@ def blobs(scene: Scene) -> Iterable[Finding]:
         "LEFT JOIN blobs b ON b.sha256 = l.sha256 GROUP BY l.sha256"
     )
     for digest, position, missing in scene.rows(sql):
-        if missing or not _is_whole(scene.log, digest):  # type: ignore[arg-type]
+        if missing or not _is_whole(scene.log, digest):
             state = "missing" if missing else "changed"
-            yield Finding(f"blob {digest.hex()} is {state}", event=position)  # type: ignore[attr-defined, arg-type]
+            yield Finding(f"blob {digest.hex()} is {state}", event=position)
 
 
 def _is_whole(log: Log, digest: bytes) -> bool:
@@ -149,36 +150,6 @@ def stretches(scene: Scene) -> Iterable[Finding]:
 
 # the accounts
 
-_MODEL = "d.kind = 'model'"
-_SUMS: dict[str, str] = {
-    "spans": "count(*)",
-    "requests": f"sum({_MODEL})",
-    **{name: f"sum({_MODEL} AND d.status = '{name}')" for name in STATUSES},
-    "retries": f"sum({_MODEL} AND s.attempt_kind = 'retry')",
-    "fallbacks": f"sum({_MODEL} AND s.attempt_kind = 'fallback')",
-    "beside": f"sum({_MODEL} AND s.lines = 0)",
-    **{name: f"sum(CASE WHEN {_MODEL} THEN coalesce(s.{name}, 0) ELSE 0 END)" for name in TOKEN_CLASSES},
-    **{f"{name}_unknown": f"sum({_MODEL} AND s.{name} IS NULL)" for name in TOKEN_CLASSES},
-    "unknown_usage_spans": f"sum({_MODEL} AND coalesce(s.input_uncached, s.cache_read, s.output) IS NULL)",
-    "partial_spans": f"sum({_MODEL} AND s.partial)",
-    "lower_bound_spans": f"sum({_MODEL} AND s.lower_bound)",
-    "upper_bound_spans": f"sum({_MODEL} AND s.upper_bound)",
-    "unpriced_spans": f"sum({_MODEL} AND s.cost_nanousd IS NULL)",
-    "priced_spans": f"sum({_MODEL} AND s.cost_nanousd IS NOT NULL)",
-    "cost_nanousd": f"sum(CASE WHEN {_MODEL} THEN coalesce(s.cost_nanousd, 0) ELSE 0 END)",
-    "reported_cost_spans": f"sum({_MODEL} AND s.reported_cost_nanousd IS NOT NULL)",
-    "reported_cost_nanousd": f"sum(CASE WHEN {_MODEL} THEN coalesce(s.reported_cost_nanousd, 0) ELSE 0 END)",
-    "ran_known_spans": "count(s.ran_us)",
-    "ran_us": "coalesce(sum(s.ran_us), 0)",
-    "waited_known_spans": "count(s.waited_us)",
-    "waited_us": "coalesce(sum(s.waited_us), 0)",
-    **{
-        name: f"sum(CASE WHEN {_MODEL} THEN s.{name} ELSE 0 END)"
-        for name in ("lines", "copied_lines", "replayed_lines")
-    },
-}
-"""Each figure of totals in SQL over spans: written apart from the fold's own sum, so that one checks the other."""
-
 _BUCKETS = {
     GRAIN_QUARTER: ("quarter-hour", f"s.occurred_at - s.occurred_at % {QUARTER_HOUR_US}"),
     GRAIN_DAY: ("day", f"s.occurred_at - s.occurred_at % {DAY_US}"),
@@ -189,7 +160,7 @@ _BUCKETS = {
 def totals(scene: Scene) -> Iterable[Finding]:
     """The sum of spans is the total, in every cell of all three grains, and so are first and last instant."""
     for grain, (name, bucket) in _BUCKETS.items():
-        sums = ", ".join(_SUMS[amount] for amount in AMOUNTS)
+        sums = ", ".join(SPAN_SUMS[amount] for amount in AMOUNTS)
         spans = (
             f"SELECT {bucket} AS bucket, s.dimension_id, {sums}, min(s.occurred_at), max(s.occurred_at) "
             "FROM gen_spans s JOIN gen_dimensions d ON d.dimension_id = s.dimension_id GROUP BY 1, 2"
@@ -232,7 +203,7 @@ def tree(scene: Scene) -> Iterable[Finding]:
 def node_sums(scene: Scene) -> Iterable[Finding]:
     """Own + children = total: what the turns of a session hold, its sub-agents' included, is the session's total."""
     amounts = ("requests", *TOKEN_CLASSES, "cost_nanousd", "ran_us")
-    nodes = ", ".join(f"{_SUMS[name]} AS {name}" for name in amounts)
+    nodes = ", ".join(f"{SPAN_SUMS[name]} AS {name}" for name in amounts)
     summed = ", ".join(f"sum(n.{name})" for name in amounts)
     kept = ", ".join(f"sum(t.{name})" for name in amounts)
     sql = (
@@ -261,7 +232,7 @@ def dimensions(scene: Scene) -> Iterable[Finding]:
     from ledger.accounts.store import dimension_key, quote_key, session_key
 
     for key, *values in scene.rows(f"SELECT dimension_id, {', '.join(DIMENSIONS)} FROM gen_dimensions"):
-        if dimension_key(Dimensions(*values)) != key:  # type: ignore[arg-type]
+        if dimension_key(Dimensions(*values)) != key:
             yield Finding(f"dimension {key} is not {values}")
     for key, client, session in scene.rows("SELECT session_key, client, session_id FROM gen_sessions"):
         if session_key(str(client), str(session)) != key:

@@ -57,7 +57,7 @@ class Store:
 
     def all(self, name: str, *parameters: Any) -> list[Any]:
         """Return all rows of a statement."""
-        return self.connection.execute(self.sql(name), parameters).fetchall()  # type: ignore[no-any-return]
+        return list(self.connection.execute(self.sql(name), parameters))
 
     def run(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement once for each row of parameters."""

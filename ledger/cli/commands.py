@@ -43,7 +43,8 @@ class Command(NamedTuple):
     def body(self) -> Callable[..., int]:
         """Import and return the function."""
         module, _, name = self.where.partition(":")
-        return getattr(import_module(module), name)  # type: ignore[no-any-return]
+        body: Callable[..., int] = getattr(import_module(module), name)
+        return body
 
 
 DB = Option("db", "The log: a path or sqlite:///PATH. Default: TALLYBOOK_DB, else your data folder.")

@@ -33,7 +33,8 @@ def run_typer(arguments: list[str]) -> int:
         if message is None:
             raise
         if type(error).__name__ == "NoArgsIsHelpError":  # a group alone: it shows its commands
-            error.show()  # type: ignore[attr-defined]
+            shown: Any = error
+            shown.show()
             return 2
         text = str(message()).rstrip(".")
         raise UsageError(f"{text[:1].lower()}{text[1:]}: see `{_meant(arguments)} --help`") from error

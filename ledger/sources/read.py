@@ -117,7 +117,7 @@ def _lines(task: Task, file: BinaryIO, draft: Draft, reader: Any, stat: os.stat_
     file.seek(position)
     item = _item(task, draft.body(digest, stat, reader.carry))
     item.begin, item.end, item.lines = draft.begin, draft.end, draft.lines
-    item.blobs = [tuple(blob) for blob in draft.blobs.values()]  # type: ignore[misc]
+    item.blobs = [(one.sha256, one.size_bytes, one.encoding, one.bytes) for one in draft.blobs.values()]
     item.quotes = list(draft.used.values())
     item.usage_rows = sum(getattr(one, "lines", 0) for one in draft.observations) + draft.repeated
     item.malformed, item.torn, item.repeated = draft.malformed, torn, draft.repeated

@@ -105,7 +105,7 @@ def money(store: Store) -> dict[str, tuple[int | None, int | None, int]]:
 
 def totals(store: Store) -> list[Any]:
     text = "SELECT * FROM gen_totals ORDER BY grain, bucket, dimension_id"
-    return store.connection.execute(store.named(text)).fetchall()  # type: ignore[no-any-return]
+    return list(store.connection.execute(store.named(text)))
 
 
 def total_cost(store: Store) -> int:

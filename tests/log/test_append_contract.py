@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -47,11 +48,11 @@ def test_a_wrong_version_conflicts_and_writes_nothing(book: Log, event: MakeEven
 
 
 def test_after_a_conflict_the_same_event_is_appended_at_the_new_head(
-    backend: object, book: Log, event: MakeEvent, assert_sound: Sound
+    backend: Any, book: Log, event: MakeEvent, assert_sound: Sound
 ) -> None:
     """An observation that met a conflict is appended again, the same object, at the head that was found."""
     late = event(9)
-    with backend.open() as other:  # type: ignore[attr-defined]
+    with backend.open() as other:
         other.append([StreamAppend("a", 0, [event(1)])])
     with pytest.raises(VersionConflict) as raised:
         book.append([StreamAppend("a", 0, [late])])
@@ -179,13 +180,13 @@ def test_a_thousand_events_are_one_append(book: Log, event: MakeEvent, assert_so
     assert_sound(book)
 
 
-def test_blobs_are_in_the_same_commit(book: Log, backend: object, event: MakeEvent) -> None:
+def test_blobs_are_in_the_same_commit(book: Log, backend: Any, event: MakeEvent) -> None:
     """A blob is there with its event, small or large, and is not there where the append failed."""
     small, large = b"\x00text", os.urandom(300_000)
     one = event(1)
     blobs = [(one.event_id, make_blob(small)), (one.event_id, make_blob(large))]
     book.append([StreamAppend("a", 0, [one])], blobs)
-    with backend.open() as other:  # type: ignore[attr-defined]
+    with backend.open() as other:
         assert other.blob(hashlib.sha256(small).digest()) == small
         assert other.blob(hashlib.sha256(large).digest()) == large
         assert other.blob(bytes(32)) is None

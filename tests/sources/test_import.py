@@ -112,7 +112,7 @@ def bring(log: Log, home: Path, client: str = "claude-code") -> SourceReport:
 def rows(log: Log, sql: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query in which `gen_` names the live tables."""
     with snapshot(log) as view:
-        return view.store.connection.execute(view.store.named(sql)).fetchall()  # type: ignore[no-any-return]
+        return list(view.store.connection.execute(view.store.named(sql)))
 
 
 def outputs(log: Log) -> list[int]:
@@ -1099,7 +1099,7 @@ def test_accounts_of_a_newer_version_are_left_alone(log: Log, tmp_path: Path) ->
 def kept_rows(log: Log) -> list[tuple[Any, ...]]:
     """Return the spans as they are written, whoever wrote them."""
     generation = log.connection.execute("SELECT generation FROM projections").fetchone()[0]
-    return log.connection.execute(f"SELECT * FROM g{generation}_spans").fetchall()  # type: ignore[no-any-return]
+    return list(log.connection.execute(f"SELECT * FROM g{generation}_spans"))
 
 
 # the clock

@@ -574,7 +574,7 @@ def _placed(name: str, content: bytes) -> Piece:
 
 def _asked(log: Log, question: str) -> list[Row]:
     with snapshot(log) as view:
-        return view.store.connection.execute(view.store.named(question)).fetchall()  # type: ignore[no-any-return]
+        return list(view.store.connection.execute(view.store.named(question)))
 
 
 _ONE, _TWO, _THREE = (_answered(number, number, "s") for number in (1, 2, 3))
