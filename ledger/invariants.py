@@ -22,14 +22,16 @@ from ledger.accounts.amounts import (
     STATUSES,
     TOKEN_CLASSES,
 )
-from ledger.accounts.catchup import View, fold_temporary, snapshot
-from ledger.accounts.store import Store
+from ledger.accounts.catchup import View, fold_temporary, scratch, snapshot
+from ledger.accounts.comparing import differing
+from ledger.accounts.store import TABLES
 from ledger.accounts.sums import SPAN_SUMS
 from ledger.errors import LogTooNew
 from ledger.events import sources
 from ledger.events.envelope import Event
 from ledger.events.registry import decode
-from ledger.log import sqlite
+from ledger.evidence.purge import purged_names
+from ledger.evidence.seals import Fault, check_seals
 from ledger.log.hashing import broken_links
 from ledger.log.log import Log
 
@@ -47,6 +49,9 @@ class Finding(NamedTuple):
     span: str = ""
     event: int | None = None
     """Position of the event."""
+    stream: str = ""
+    version: int | None = None
+    """Of the event in its stream."""
 
 
 class Check(msgspec.Struct):
@@ -66,7 +71,11 @@ class Scene(NamedTuple):
 
     def rows(self, sql: str, *parameters: object) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query in which `gen_` names the live tables."""
-        yield from self.view.store.connection.execute(self.view.store.named(sql), parameters)
+        yield from self.view.store.query(sql, *parameters)
+
+    def log_rows(self, sql: str, *parameters: object) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query on the tables of the log itself."""
+        yield from self.log.connection.execute(sql, parameters)
 
 
 # the log
@@ -101,12 +110,15 @@ def catalogue(scene: Scene) -> Iterable[Finding]:
 
 
 def blobs(scene: Scene) -> Iterable[Finding]:
-    """Every blob is what its name says, and none that an event links is missing."""
+    """Every blob is what its name says, and none that an event links is missing, except where it was purged."""
+    purged = purged_names(scene.log)
     sql = (
         "SELECT l.sha256, min(e.position), b.sha256 IS NULL FROM event_blobs l JOIN events e USING (event_id) "
-        "LEFT JOIN blobs b ON b.sha256 = l.sha256 GROUP BY l.sha256"
+        "LEFT JOIN blobs b ON b.sha256 = l.sha256 GROUP BY l.sha256, b.sha256"
     )
-    for digest, position, missing in scene.rows(sql):
+    for digest, position, missing in scene.log_rows(sql):
+        if missing and bytes(digest) in purged:
+            continue
         if missing or not _is_whole(scene.log, digest):
             state = "missing" if missing else "changed"
             yield Finding(f"blob {digest.hex()} is {state}", event=position)
@@ -123,6 +135,17 @@ def _is_whole(log: Log, digest: bytes) -> bool:
     except (zstandard.ZstdError, MemoryError, LogTooNew):
         return False
     return content is not None and hashlib.sha256(content).digest() == digest
+
+
+def seals(scene: Scene) -> Iterable[Finding]:
+    """Every seal of the log is the next one of its book, and what it covers is there as it was sealed."""
+    return map(fault_finding, check_seals(scene.log))
+
+
+def fault_finding(fault: Fault) -> Finding:
+    """Return what a seal shows to be wrong as a finding."""
+    return Finding(fault.what, fault.expected, fault.found, event=fault.position, stream=fault.stream,
+                   version=fault.version)  # fmt: skip
 
 
 def stretches(scene: Scene) -> Iterable[Finding]:
@@ -270,28 +293,13 @@ def reported_totals(scene: Scene) -> Iterable[Finding]:
 
 def rebuilt(scene: Scene) -> Iterable[Finding]:
     """Folding the whole log again gives the same rows."""
-    store = Store(scene.log.connection, 1 << 40, temporary=True)
-    store.drop()
-    store.create()
-    try:
+    live = scene.view.store
+    with scratch(live.connection) as store:
         fold_temporary(scene.log, store, 0, scene.view.position)
-        live = scene.view.store
-        for table in ("spans", "totals", "sessions", "turns", "jobs", "agents", "sightings", "quotes", "span_quotes",
-                      "sources", "dimensions"):  # fmt: skip
-            mine, theirs = (f"{one.prefix}{table} {_used(one, table)}" for one in (live, store))
-            for side, first, second in (("live", mine, theirs), ("rebuilt", theirs, mine)):
-                sql = f"SELECT * FROM {first} EXCEPT SELECT * FROM {second}"
-                for row in live.connection.execute(sql):
-                    told = ", ".join(str(value) for value in row if value not in (None, "", 0))
-                    yield Finding(f"{table}: only {side}", found=told)
-    finally:
-        store.drop()
-
-
-def _used(store: Store, table: str) -> str:
-    """Return the condition that leaves out rows to which no span points: what once had a span, and lost it."""
-    key = {"turns": "turn_key", "dimensions": "dimension_id"}.get(table)
-    return f"WHERE {key} IN (SELECT {key} FROM {store.prefix}spans)" if key else ""
+        for table in TABLES:
+            for side, row in differing(table, live, store):
+                told = ", ".join(str(value) for value in row if value not in (None, "", 0))
+                yield Finding(f"{table}: only {side}", found=told)
 
 
 Checker = Callable[[Scene], Iterable[Finding]]
@@ -300,6 +308,7 @@ CHECKS: tuple[tuple[str, Checker], ...] = (
     ("chains", chains),
     ("catalogue", catalogue),
     ("blobs", blobs),
+    ("seals", seals),
     ("stretches", stretches),
     ("totals", totals),
     ("tree", tree),
@@ -309,7 +318,7 @@ CHECKS: tuple[tuple[str, Checker], ...] = (
     ("quotes", quotes),
     ("reported totals", reported_totals),
 )
-OF_THE_LOG = (chains, catalogue, blobs, stretches)
+OF_THE_LOG = (chains, catalogue, blobs, seals, stretches)
 """Checks that need no account."""
 FULL_CHECKS: tuple[tuple[str, Checker], ...] = (("live = rebuilt", rebuilt),)
 FLAGGED = frozenset(("reported totals",))
@@ -338,35 +347,41 @@ def check(log: Log, *, full: bool = False, progress: Callable[[int, int], None] 
 
 def _without_accounts(log: Log, error: Exception) -> list[Check]:
     """Check the log alone, and say why there are no accounts."""
-    nothing = Store(log.connection, 1 << 40, temporary=True)
-    nothing.drop()
-    nothing.create()
-    scene = Scene(log, View(nothing, 0, 0))
-    outcomes = [_outcome(name, checker, scene) for name, checker in CHECKS if checker in OF_THE_LOG]
-    nothing.drop()
+    with log.reading(), scratch(log.connection) as nothing:
+        scene = Scene(log, View(nothing, 0, 0))
+        outcomes = [_outcome(name, checker, scene) for name, checker in CHECKS if checker in OF_THE_LOG]
     found: list[dict[str, object]] = [{"what": f"an event cannot be read, so there are none: {error}"}]
     return [*outcomes, Check("accounts", False, "1 found: The accounts can be folded from the log.", found)]
 
 
+def named(finding: Finding) -> dict[str, object]:
+    """Return a finding by the names of its fields, without those that say nothing."""
+    return {key: value for key, value in finding._asdict().items() if value not in ("", None)}
+
+
 def _outcome(name: str, checker: Checker, scene: Scene) -> Check:
-    named: list[dict[str, object]] = []
+    found: list[dict[str, object]] = []
     count = 0
     for finding in _findings(checker, scene):
         count += 1
-        if len(named) < FOUND_MAX:
-            named.append({key: value for key, value in finding._asdict().items() if value not in ("", None)})
+        if len(found) < FOUND_MAX:
+            found.append(named(finding))
     promise = (checker.__doc__ or "").strip().splitlines()[0]
     if not count:
-        return Check(name, True, promise, named)
+        return Check(name, True, promise, found)
     word = "flagged" if name in FLAGGED else "found"
-    return Check(name, name in FLAGGED, f"{count:,} {word}: {promise}", named)
+    return Check(name, name in FLAGGED, f"{count:,} {word}: {promise}", found)
 
 
 def _findings(checker: Checker, scene: Scene) -> Iterator[Finding]:
     """Yield a check's findings; that it cannot be carried out on damaged rows is one more."""
+    execute = scene.log.connection.execute
+    execute("SAVEPOINT one_check")  # a question that fails must not spoil the transaction for the others
     try:
         yield from checker(scene)
-    except sqlite.OperationalError:
-        raise  # no room, no lock, no permission: that says nothing of the log
     except Exception as error:
+        execute("ROLLBACK TO SAVEPOINT one_check")
+        if isinstance(error, scene.log.connection.OperationalError):
+            raise  # no room, no lock, no permission: that says nothing of the log
         yield Finding(f"the check cannot be carried out: {type(error).__name__}: {error}")
+    execute("RELEASE SAVEPOINT one_check")

@@ -20,9 +20,7 @@ def billing(view: View, question: Question) -> dict[str, str]:
 
 def stated(view: View) -> dict[str, str]:
     """Return client -> how its use is billed, for every client of which somebody said it."""
-    rows = view.store.connection.execute(
-        view.store.named("SELECT client, billing FROM gen_sources WHERE billing <> '' GROUP BY client, billing")
-    )
+    rows = view.store.query("SELECT client, billing FROM gen_sources WHERE billing <> '' GROUP BY client, billing")
     said: dict[str, list[str]] = {}
     for client, mode in rows:
         said.setdefault(client, []).append(mode)

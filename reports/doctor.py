@@ -12,7 +12,8 @@ from pathlib import Path
 from ledger import __version__
 from ledger.errors import LedgerError, LogTooNew
 from ledger.log import sqlite
-from ledger.log.log import APPLICATION_ID, Log
+from ledger.log.log import Log
+from ledger.log.sqlite_log import APPLICATION_ID
 from reports.doctor_log import contents, session_files
 from reports.health import BAD, OK, WARN, Check, print_checks, size_text, worst
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,9 +23,9 @@ def checked_format(name: str) -> str:
     return name
 
 
-def put(text: str) -> None:
+def put(text: str, end: str = "\n") -> None:
     """Write text and a newline to standard output; what the terminal's encoding lacks is replaced."""
-    _Output().write(text + "\n")
+    _Output().write(text + end)
 
 
 class _Output:
@@ -42,14 +42,34 @@ class _Output:
 
 def put_json(value: Any) -> None:
     """Write a value as indented ASCII JSON: no control character of a log passes through it."""
+    put(_json(value, 1))
+
+
+def put_json_list(
+    head: Mapping[str, Any], name: str, items: Iterable[Any], tail: Callable[[], Mapping[str, Any]]
+) -> None:
+    """Write a JSON object with a list, an item a line, while the items come: nothing of it is kept.
+
+    `head` has the fields before the list, `tail` is called after its last item for those behind it; neither is empty.
+    """
+    put(f'{_json(head, 1).removesuffix("}").rstrip()},\n "{name}": [', end="")
+    separator = "\n  "
+    for item in items:
+        put(f"{separator}{_json(item, -1)}", end="")
+        separator = ",\n  "
+    put(f"\n ],{_json(tail(), 1).removeprefix('{')}")
+
+
+def _json(value: Any, indent: int) -> str:
     from ledger.events.registry import ascii_json
 
-    text = ascii_json(msgspec.json.format(msgspec.json.encode(value), indent=1))
-    put("".join(f"\\u{ord(char):04x}" if char == "\x7f" else char for char in text))
+    encoded = msgspec.json.encode(value)
+    text = ascii_json(msgspec.json.format(encoded, indent=indent) if indent >= 0 else encoded)
+    return "".join(f"\\u{ord(char):04x}" if char == "\x7f" else char for char in text) if "\x7f" in text else text
 
 
-def put_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Write rows as CSV (RFC 4180). An unknown value is an empty cell."""
+def put_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows as CSV (RFC 4180), as they come. An unknown value is an empty cell."""
     import csv
 
     writer = csv.writer(_Output(), lineterminator="\n")

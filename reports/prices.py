@@ -65,7 +65,7 @@ def list_prices(log: Log, format_: str, *, everything: bool) -> int:
 def _uses(log: Log) -> dict[str, int]:
     """Return how many spans each quote prices."""
     with snapshot(log) as view:
-        return dict(view.store.connection.execute(view.store.named(_USES)).fetchall())
+        return dict(view.store.query(_USES).fetchall())
 
 
 def _use(quote: Quote, uses: dict[str, int], recorded: dict[str, Quote]) -> dict[str, Any]:

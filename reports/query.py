@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ledger.accounts.amounts import (
@@ -18,6 +18,7 @@ from ledger.accounts.catchup import View
 from ledger.accounts.rows import SpanRow, contribution
 from ledger.errors import UsageError
 from reports.figures import Figures
+from reports.labels import is_label, label_columns, label_filters, label_joins
 from reports.periods import PERIODS, Zone, parse_day
 
 BY = ("session", *DIMENSIONS, *PERIODS)
@@ -57,11 +58,12 @@ def make_question(
     until: str | None = None,
     tz: str | None = None,
     sort: str | None = None,
+    label: Sequence[str] = (),
 ) -> Question:
     """Return the question that a command line asks. Raises UsageError for an unknown word."""
     names = tuple(dict.fromkeys(part.strip() for part in by.split(",") if part.strip()))
     for name in names:
-        if name not in BY:
+        if name not in BY and not is_label(name):
             raise UsageError(f"--by {name}: unknown: use one or more of {', '.join(BY)}, with commas between")
     if not names:
         raise UsageError(f"--by: name at least one of {', '.join(BY)}")
@@ -75,14 +77,15 @@ def make_question(
     if kind is not None and kind not in KINDS:
         raise UsageError(f"--kind {kind}: unknown: use one of {', '.join(KINDS)}")
     given = {"session": session, "project": project, "model": model, "client": client, "kind": kind}
-    filters = tuple((name, value) for name, value in given.items() if value is not None)
+    filters = tuple((name, value) for name, value in given.items() if value is not None) + label_filters(label)
     timely = "session" in names or set(names) & set(PERIODS)
     return Question(names, filters, since_us, until_us, zone, sort or ("time" if timely else "cost"))
 
 
 def ask(view: View, question: Question) -> Answer:
     """Answer a question from one snapshot of the accounts."""
-    by_session = "session" in question.by or any(name == "session" for name, _ in question.filters)
+    named = (*question.by, *(name for name, _ in question.filters))
+    by_session = "session" in named or any(map(is_label, named))
     by_time = question.since_us is not None or question.until_us is not None or set(question.by) & set(PERIODS)
     if not by_session:
         groups = _from_totals(view, question, GRAIN_DAY if not by_time or question.zone.is_utc else GRAIN_QUARTER)
@@ -100,10 +103,12 @@ def _from_totals(view: View, question: Question, grain: int) -> Groups:
     """Sum the totals of a grain: the cells hold every dimension, the bucket holds day or session."""
     plain = [name for name in question.by if name in DIMENSIONS]
     timely = bool(set(question.by) & set(PERIODS))
-    columns = [f"d.{name}" for name in plain]
+    labelled = _label_columns(question)
+    plain += [name for name in labelled if name in question.by]
+    columns = [labelled.get(name, f"d.{name}") for name in plain]
     tables = "gen_totals AS t JOIN gen_dimensions AS d ON d.dimension_id = t.dimension_id"
     if grain == GRAIN_SESSION:
-        tables += " JOIN gen_sessions AS s ON s.session_key = t.bucket"
+        tables += " JOIN gen_sessions AS s ON s.session_key = t.bucket" + label_joins(labelled, "t.bucket")
         columns += ["s.session_id"] if "session" in question.by else []
     elif timely:
         columns.append("t.bucket")
@@ -115,7 +120,7 @@ def _from_totals(view: View, question: Question, grain: int) -> Groups:
         sql += f" GROUP BY {', '.join(columns)}"
     labels = {name: question.zone.label(name) for name in question.by if name in PERIODS}
     groups: Groups = {}
-    for row in view.store.connection.execute(view.store.named(sql), (grain, *parameters)):
+    for row in view.store.query(sql, grain, *parameters):
         width = len(columns)
         if row[width] is None:
             continue
@@ -129,7 +134,12 @@ def _from_totals(view: View, question: Question, grain: int) -> Groups:
     return groups
 
 
+def _label_columns(question: Question) -> dict[str, str]:
+    return label_columns((*question.by, *(name for name, _ in question.filters)))
+
+
 def _conditions(question: Question, bucket: str | None) -> tuple[list[str], list[Any]]:
+    labelled = _label_columns(question)
     where: list[str] = []
     parameters: list[Any] = []
     for name, value in question.filters:
@@ -138,10 +148,10 @@ def _conditions(question: Question, bucket: str | None) -> tuple[list[str], list
             parameters += [value, value]
         elif name == "project":
             folder = value.rstrip("/")
-            where.append("(d.project IN (?, ?) OR substr(d.project, -length(?)) = ?)")
+            where.append("(d.project IN (?, ?) OR substr(d.project, length(d.project) - length(?) + 1) = ?)")
             parameters += [value, folder or value, *["/" + folder if folder else value] * 2]
         else:
-            where.append(f"d.{name} = ?")
+            where.append(f"{labelled.get(name, f'd.{name}')} = ?")
             parameters.append(value)
     if bucket and question.since_us is not None:
         where.append(f"{bucket} >= ?")
@@ -155,19 +165,21 @@ def _conditions(question: Question, bucket: str | None) -> tuple[list[str], list
 def _from_spans(view: View, question: Question) -> Groups:
     """Sum the spans themselves: a session's spans within a time span are in no total."""
     spans = ", ".join(f"p.{name}" for name in SpanRow.__struct_fields__)
-    dimensions = ", ".join(f"d.{name}" for name in DIMENSIONS)
+    labelled = _label_columns(question)
+    dimensions = ", ".join([*(f"d.{name}" for name in DIMENSIONS), *labelled.values()])
     sql = (
         f"SELECT s.session_id, {dimensions}, {spans} FROM gen_spans AS p "
         "JOIN gen_sessions AS s ON s.session_key = p.session_key "
-        "JOIN gen_dimensions AS d ON d.dimension_id = p.dimension_id WHERE 1 = 1"
+        "JOIN gen_dimensions AS d ON d.dimension_id = p.dimension_id"
     )
+    sql += f"{label_joins(labelled, 'p.session_key')} WHERE 1 = 1"
     where, parameters = _conditions(question, "p.occurred_at")
     sql += "".join(f" AND {condition}" for condition in where)
-    names = ("session", *DIMENSIONS)
+    names = ("session", *DIMENSIONS, *labelled)
     kind, status = names.index("kind"), names.index("status")
     labels = {name: question.zone.label(name) for name in question.by if name in PERIODS}
     groups: Groups = {}
-    for row in view.store.connection.execute(view.store.named(sql), parameters):
+    for row in view.store.query(sql, *parameters):
         span = SpanRow(*row[len(names) :])
         values = dict(zip(names, row, strict=False))
         for name, label in labels.items():
@@ -200,4 +212,4 @@ def known_values(view: View, name: str) -> Iterable[str]:
     column = "session_id" if name == "session" else name
     table = "gen_sessions" if name == "session" else "gen_dimensions"
     sql = f"SELECT DISTINCT {column} FROM {table} ORDER BY 1"
-    return [row[0] for row in view.store.connection.execute(view.store.named(sql))]
+    return [row[0] for row in view.store.query(sql)]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ledger.accounts.catchup import View
+from reports.address import NONE, row_address, total_address
 from reports.billing import all_subscription, billing
 from reports.figures import Figures, decimals_for
+from reports.labels import labels_by_session
 from reports.output import put, put_csv, put_json
 from reports.query import Answer, Question, ask
-from reports.text import Column, table, wrapped
-
-_NAMES = {"": "(none)"}
+from reports.text import Column, dim, table, terminal_columns, width, wrapped
 
 
 def report(view: View, question: Question, format_: str) -> None:
@@ -27,23 +28,31 @@ def report(view: View, question: Question, format_: str) -> None:
 
 def as_json(view: View, question: Question, answer: Answer) -> dict[str, Any]:
     """Return the answer as docs/report.md promises it."""
-    rows = [{**dict(zip(question.by, key, strict=True)), **figures.as_json()} for key, figures in answer.rows]
+    rows = [
+        {**dict(zip(question.by, key, strict=True)), **figures.as_json(), "address": row_address(question, key)}
+        for key, figures in answer.rows
+    ]
+    if "session" in question.by:
+        labels = labels_by_session(view)
+        rows = [{**row, "labels": labels.get(row["session"], {})} for row in rows]
     return {
         "as_of": view.position,
         "billing": billing(view, question),
         "rows": rows,
-        "total": answer.total.as_json(),
+        "total": {**answer.total.as_json(), "address": total_address(question)},
     }
 
 
 def _csv(question: Question, answer: Answer) -> tuple[list[str], list[list[Any]]]:
     rows = []
     header: list[str] = []
-    for key, figures in [*answer.rows, (("total", *[""] * (len(question.by) - 1)), answer.total)]:
+    total = (("total", *[""] * (len(question.by) - 1)), answer.total)
+    for key, figures in [*answer.rows, total]:
         fields = figures.as_json()
         tokens, unknown = fields.pop("tokens"), fields.pop("tokens_unknown")
         flat = {**fields, **{f"tokens_{name}": value for name, value in tokens.items()}}
         flat |= {f"tokens_unknown_{name}": value for name, value in unknown.items()}
+        flat["address"] = row_address(question, key) if figures is not answer.total else total_address(question)
         header = [*question.by, *flat]
         rows.append([*key, *flat.values()])
     return header, rows
@@ -71,15 +80,22 @@ def _table(view: View, question: Question, answer: Answer) -> str:
         Column("as reported", right=True, rank=9),
         Column("last", rank=5),
     ]
-    rows = [
-        [*(value or _NAMES[""] for value in key), *_cells(figures, decimals, question)] for key, figures in answer.rows
-    ]
+    rows = [[*(value or NONE for value in key), *_cells(figures, decimals, question)] for key, figures in answer.rows]
     total = ["total", *[""] * (len(question.by) - 1), *_cells(answer.total, decimals, question)]
     drop = [place for place, column in enumerate(columns) if column.title in _empty(answer.total)]
     keep = [place for place in range(len(columns)) if place not in drop]
     text = table([columns[p] for p in keep], [[row[p] for p in keep] for row in rows], [total[p] for p in keep])
     notes = [*_notes(answer.total), *_billing_notes(modes, at_list_price)]
-    return "\n".join([text, *map(wrapped, notes)])
+    return "\n".join([text, *map(wrapped, notes), *_hint(question, answer)])
+
+
+def _hint(question: Question, answer: Answer) -> list[str]:
+    """Return how a row is opened, for whoever can type it: only on a terminal."""
+    if not sys.stdout.isatty():
+        return []
+    line = f"to open a row: ledger explain {row_address(question, answer.rows[-1][0])}"
+    fits = width(line) <= terminal_columns()
+    return [dim(line if fits else "to open a row: `ledger explain ADDRESS`; --format json has the addresses")]
 
 
 def _cells(figures: Figures, decimals: int, question: Question) -> list[str]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ledger.accounts.catchup import View
 from ledger.accounts.rows import contribution
+from ledger.labels import labels_of
 from ledger.log.log import Log
+from reports.address import escaped
 from reports.billing import stated
 from reports.figures import Figures, decimals_for, usd
 from reports.output import put, put_csv, put_json
 from reports.periods import Zone, iso
-from reports.text import Column, safe, shortened, table, terminal_columns
+from reports.text import Column, safe, shortened, table, terminal_columns, wrapped
 from reports.tree import Session, Span, Turn, load
 
 _SPANS_SHOWN = 12
@@ -23,27 +25,34 @@ _ERROR_COLUMNS = 160
 def show(log: Log, view: View, wanted: str, zone: Zone, format_: str) -> None:
     """Print a session's tree."""
     session = load(log, view, wanted)
+    labels = labels_of(view, session.client, session.session_id)
     if format_ == "json":
         put_json({"as_of": view.position, "session": session.session_id, "client": session.client,
-                  "billing": stated(view).get(session.client), "turns": [_turn_json(turn) for turn in session.turns],
-                  "loose": [_turn_json(turn) for turn in session.loose],
+                  "labels": labels, "billing": stated(view).get(session.client),
+                  "turns": [_turn_json(turn, session, number) for number, turn in enumerate(session.turns, 1)],
+                  "loose": [_turn_json(turn, session) for turn in session.loose],
                   "total": session.total().as_json()})  # fmt: skip
     elif format_ == "csv":
         put_csv(_CSV, [row for turn in (*session.turns, *session.loose) for row in _csv_rows(turn, session, "")])
     else:
-        put(as_table(session, zone, at_list_price=stated(view).get(session.client) == "subscription"))
+        at_list_price = stated(view).get(session.client) == "subscription"
+        put(as_table(session, zone, at_list_price=at_list_price, labels=labels))
 
 
 # JSON and CSV
 
 
-def _turn_json(turn: Turn) -> dict[str, Any]:
+def _turn_json(turn: Turn, session: Session, number: int | None = None) -> dict[str, Any]:
+    """Return a turn; `number` is that of a session's own turn, by which it can be opened."""
     spans = []
     for span in turn.spans:
         below = turn.children.get(span.row.span_id)
-        spans.append(_span_json(span) | ({"turns": [_turn_json(child) for child in below]} if below else {}))
+        spans.append(_span_json(span) | ({"turns": [_turn_json(child, session) for child in below]} if below else {}))
+    name = escaped(turn.names[0]) if number is None else number
     return {
         "turn": turn.turn_id or None,
+        "number": number,
+        "address": f"{session.session_id}#{name}",
         "agent": turn.spans[0].values.agent,
         "agent_id": turn.agent_id,
         "started_at": iso(turn.started_at),
@@ -68,6 +77,7 @@ def _span_json(span: Span) -> dict[str, Any]:
         "web_searches": row.web_searches,
         "http_status": row.http_status or None,
         "error": span.error,
+        "error_purged": span.purged,
         "cost_usd": _usd(row.cost_nanousd),
         "first_cost_usd": _usd(row.first_cost_nanousd),
         "reported_cost_usd": _usd(row.reported_cost_nanousd),
@@ -101,7 +111,9 @@ def _csv_rows(turn: Turn, session: Session, parent: str) -> Iterator[list[Any]]:
 # the table
 
 
-def as_table(session: Session, zone: Zone, *, at_list_price: bool = False) -> str:
+def as_table(
+    session: Session, zone: Zone, *, at_list_price: bool = False, labels: Mapping[str, str] | None = None
+) -> str:
     """Return the tree as a table: what is indented is a part of what stands above it."""
     total = session.total()
     costs = [span.row.cost_nanousd or 0 for turn in (*session.turns, *session.loose) for span in _all_spans(turn)]
@@ -124,16 +136,20 @@ def as_table(session: Session, zone: Zone, *, at_list_price: bool = False) -> st
     count = len(session.turns)
     head = safe(f"session {session.session_id} ({session.client}), {count} turn{'s' if count != 1 else ''}")
     text = table(columns, rows, ["total", *_cells(total, decimals, zone)])
-    return "\n".join([head, text, *_errors(session, zone)])
+    told = [wrapped(safe("labels: " + ", ".join(f"{key}={value}" for key, value in labels.items())))] if labels else []
+    return "\n".join([head, *told, text, *_errors(session, zone)])
 
 
 def _errors(session: Session, zone: Zone) -> list[str]:
     """Return a line for each failed request: when, and how its error begins. JSON has the whole text."""
-    failed = [span for turn in (*session.turns, *session.loose) for span in _all_spans(turn) if span.error]
+    failed = [
+        span for turn in (*session.turns, *session.loose) for span in _all_spans(turn) if span.error or span.purged
+    ]
     failed.sort(key=lambda span: span.row.occurred_at)
     room = min(terminal_columns(), _ERROR_COLUMNS)
     return [
-        shortened(safe(f"{zone.moment(span.row.occurred_at):%H:%M:%S} failed: {span.error}"), room) for span in failed
+        shortened(safe(f"{zone.moment(span.row.occurred_at):%H:%M:%S} failed: {span.error or '(purged)'}"), room)
+        for span in failed
     ]
 
 

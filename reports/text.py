@@ -62,6 +62,11 @@ def shortened_path(text: str, room: int) -> str:
     return "…" + text[begin:]
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural where it is not one."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def terminal_columns() -> int:
     """Return the width to set tables for: the terminal's, COLUMNS, or unlimited in a pipe."""
     told = os.environ.get("COLUMNS", "")

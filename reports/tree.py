@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ledger.accounts.amounts import DIMENSIONS
 from ledger.accounts.catchup import View
@@ -20,6 +20,8 @@ class Span(NamedTuple):
     row: SpanRow
     values: Dimensions
     error: str | None = None
+    purged: bool = False
+    """Whether that text was purged."""
 
 
 class Turn(NamedTuple):
@@ -31,6 +33,11 @@ class Turn(NamedTuple):
     spans: list[Span]
     children: dict[str, list[Turn]]
     """Span id of a call -> the turns that it caused."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it may be called by within its session: its prompt's id where the log has one, and its key."""
+        return tuple(name for name in (self.turn_id, str(self.spans[0].row.turn_key)) if name)
 
     def own(self) -> Figures:
         """Return what this turn's own spans add up to."""
@@ -69,11 +76,10 @@ class Session(NamedTuple):
 
 def load(log: Log, view: View, wanted: str) -> Session:
     """Return the tree of the session whose id is, or begins with, `wanted`. Raises UsageError for none or many."""
-    key, session_id, client = _find(view, wanted)
+    key, session_id, client = only_session(view, wanted)
     spans = _spans(log, view, key)
-    query = view.store.connection.execute
-    named = view.store.named
-    rows = query(named("SELECT turn_key, turn_id, agent_id, started_at FROM gen_turns WHERE session_key = ?"), (key,))
+    query = view.store.query
+    rows = query("SELECT turn_key, turn_id, agent_id, started_at FROM gen_turns WHERE session_key = ?", key)
     by_turn: dict[int, list[Span]] = {}
     for span in spans:
         by_turn.setdefault(span.row.turn_key, []).append(span)
@@ -83,19 +89,35 @@ def load(log: Log, view: View, wanted: str) -> Session:
         if turn_key in by_turn
     ]
     turns.sort(key=lambda turn: (turn.spans[0].row.occurred_at, turn.turn_id))
-    calls = query(named("SELECT agent_id, call_id FROM gen_agents WHERE session_key = ? AND call_id <> ''"), (key,))
+    calls = query("SELECT agent_id, call_id FROM gen_agents WHERE session_key = ? AND call_id <> ''", key)
     return _tree(session_id, client, turns, dict(calls.fetchall()))
 
 
-def _find(view: View, wanted: str) -> tuple[int, str, str]:
+def find_session(view: View, wanted: str, *, exact: bool = False) -> str | None:
+    """Return the id of the session that is, or begins with, `wanted`; None where there is none.
+
+    Raises UsageError where several begin so.
+    """
+    found = _beginning(view, wanted)
+    if any(row[1] == wanted for row in found):
+        return wanted
+    return None if exact or not found else only_session(view, wanted)[1]
+
+
+def _beginning(view: View, wanted: str) -> list[tuple[int, str, str]]:
     sql = (
         "SELECT session_key, session_id, client FROM gen_sessions AS s WHERE substr(session_id, 1, length(?)) = ? "
         "AND EXISTS (SELECT 1 FROM gen_spans AS p WHERE p.session_key = s.session_key) ORDER BY session_id"
     )
-    found = view.store.connection.execute(view.store.named(sql), (wanted, wanted)).fetchall()
+    return [tuple(row) for row in view.store.query(sql, wanted, wanted)]
+
+
+def only_session(view: View, wanted: str) -> tuple[int, str, str]:
+    """Return (key, id, client) of the session that is, or begins with, `wanted`. Raises UsageError for none or many."""
+    found = _beginning(view, wanted)
     exact = [row for row in found if row[1] == wanted]
     if len(exact) == 1 or len(found) == 1:
-        return tuple((exact or found)[0])
+        return (exact or found)[0]
     if not found:
         raise UsageError(f"{wanted}: no session begins so: `ledger report` lists the sessions there are")
     names = ", ".join(row[1] for row in found[:3])
@@ -103,26 +125,37 @@ def _find(view: View, wanted: str) -> tuple[int, str, str]:
 
 
 def _spans(log: Log, view: View, key: int) -> list[Span]:
+    found = _spans_where(view, "s.session_key = ?", key)
+    return [_with_error(log, view, span) if span.values.status == "failed" else span for span in found]
+
+
+def load_span(view: View, span_id: str) -> Span | None:
+    """Return the span of this id, without the text of its error; None where there is none."""
+    return next(iter(_spans_where(view, "s.span_id = ?", span_id)), None)
+
+
+def _spans_where(view: View, condition: str, parameter: Any) -> list[Span]:
     width = len(DIMENSIONS)
     columns = ", ".join([f"d.{name}" for name in DIMENSIONS] + [f"s.{name}" for name in SpanRow.__struct_fields__])
     sql = (
         f"SELECT {columns} FROM gen_spans AS s JOIN gen_dimensions AS d ON d.dimension_id = s.dimension_id "
-        "WHERE s.session_key = ? ORDER BY s.occurred_at, s.span_id"
+        f"WHERE {condition} ORDER BY s.occurred_at, s.span_id"
     )
-    rows = view.store.connection.execute(view.store.named(sql), (key,))
-    found = [Span(SpanRow(*row[width:]), Dimensions(*row[:width])) for row in rows]
-    return [span._replace(error=_error(log, span.row)) if span.values.status == "failed" else span for span in found]
+    rows = view.store.query(sql, parameter)
+    return [Span(SpanRow(*row[width:]), Dimensions(*row[:width])) for row in rows]
 
 
-def _error(log: Log, row: SpanRow) -> str | None:
-    """Return the text of a failed request's error, None where there is none or it was purged."""
-    event = log.event_at(row.source_position)
+def _with_error(log: Log, view: View, span: Span) -> Span:
+    """Return the span of a failed request with the text of its error, or with the word that it was purged."""
+    event = log.event_at(span.row.source_position)
     body = decode(event.type, event.schema, event.data)
-    one = body.observations[row.source_index]
+    one = body.observations[span.row.source_index]
     if not isinstance(one, Failure) or not one.error:
-        return None
+        return span
     content = log.blob(bytes.fromhex(one.error))
-    return None if content is None else content.decode("utf-8", "replace")
+    if content is None:
+        return span._replace(purged=view.store.one("purged", one.error) is not None)
+    return span._replace(error=content.decode("utf-8", "replace"))
 
 
 def _tree(session_id: str, client: str, turns: list[Turn], calls: dict[str, str]) -> Session:

@@ -1,30 +1,53 @@
-"""`ledger verify`: every invariant, and the first rows that break one."""
+"""`ledger verify`: every invariant, the log against a kept seal, and the first rows that break one."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import msgspec
 
-from ledger.invariants import Check, check
+from ledger.evidence.kept import Kept, Outcome, hold_against, read_file
+from ledger.invariants import FOUND_MAX, Check, check, fault_finding, named
 from ledger.log.log import Log
 from reports.output import Progress, put, put_csv, put_json
-from reports.text import Column, safe, table
+from reports.text import Column, counted, safe, table
 
 _FINDINGS_SHOWN = 5
+_KEPT = "kept seal"
 
 
-def verify(log: Log, format_: str, *, full: bool) -> int:
-    """Run the checks and print them; return 1 where one fails."""
+def verify(log: Log, format_: str, *, full: bool, seal: str | None = None) -> int:
+    """Run the checks and print them; return 1 where one fails. `seal` is a file that `ledger seal` wrote."""
+    kept = None if seal is None else read_file(Path(seal))
     progress = Progress("verifying", " checks")
     outcomes = check(log, full=full, progress=progress)
     progress.close()
+    about: dict[str, Any] = {}
+    notes: list[str] = []
+    if kept is not None:
+        outcome = hold_against(log, kept)
+        outcomes.append(_kept_check(kept, outcome))
+        about = {"seal": {"digest": kept.digest, "made_at": kept.made_at, "events": kept.events,
+                          "streams": kept.streams, "events_since": outcome.events_since}}  # fmt: skip
+        if not outcome.faults:
+            notes.append(f"{counted(outcome.events_since, 'event')} since the seal of {kept.made_at[:19]}Z")
     ok = all(outcome.ok for outcome in outcomes)
     if format_ == "json":
-        put_json({"ok": ok, "checks": [msgspec.to_builtins(outcome) for outcome in outcomes]})
+        put_json({"ok": ok, "checks": [msgspec.to_builtins(outcome) for outcome in outcomes]} | about)
     elif format_ == "csv":
         put_csv(("name", "ok", "detail"), [(one.name, str(one.ok).lower(), one.detail) for one in outcomes])
     else:
-        put(as_table(outcomes))
+        put("\n".join([as_table(outcomes), *notes]))
     return 0 if ok else 1
+
+
+def _kept_check(kept: Kept, outcome: Outcome) -> Check:
+    """Return what came of a kept seal as one more check."""
+    found = [named(fault_finding(fault)) for fault in outcome.faults[:FOUND_MAX]]
+    covered = f"{counted(kept.events, 'event')} in {counted(kept.streams, 'stream')}"
+    promise = f"What the kept seal covers is here as it was sealed: {covered}."
+    return Check(_KEPT, not found, f"{len(outcome.faults):,} found: {promise}" if found else promise, found)
 
 
 def as_table(outcomes: list[Check]) -> str:

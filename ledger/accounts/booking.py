@@ -33,13 +33,13 @@ class Booking:
 
     def begin(self) -> None:
         """Forget what belongs to one slice."""
-        self.bodies: dict[int, seen.LinesObserved] = {}
+        self.bodies: dict[int, seen.LinesObserved | seen.RecordsObserved] = {}
         self.parts: dict[tuple[int, int], tuple[Part, ...]] = {}
         """Readings of usage that the slice has made already, by event and observation."""
         self._dimension_ids: dict[tuple[object, ...], int] = {}
         self._agent_names: dict[tuple[object, ...], str] = {}
 
-    def body(self, position: int) -> seen.LinesObserved:
+    def body(self, position: int) -> seen.LinesObserved | seen.RecordsObserved:
         """Return the body of the event at a position."""
         body = self.bodies.get(position)
         if body is None:
@@ -59,7 +59,7 @@ class Booking:
         rows = []
         parts = self.parts.get((best.position, best.index))
         if parts is None:
-            parts = clients.parts_of(client, one)
+            parts = clients.parts_of(client, one, context.provider)
         for number, part in enumerate(parts or (None,)):
             row = _beside(base, part.role, number) if number and part else base
             row.dimension_id = self._dimension(client, claim, one, context, part, account)
@@ -160,8 +160,9 @@ class Booking:
 
     def usage_of(self, row: SpanRow) -> Usage | None:
         """Return the usage that a row's figures came from, read again from its event."""
-        one = self.body(row.source_position).observations[row.source_index]
-        parts = clients.parts_of(row.span_id.partition(":")[0], one)
+        body = self.body(row.source_position)
+        one = body.observations[row.source_index]
+        parts = clients.parts_of(row.span_id.partition(":")[0], one, body.contexts[one.c].provider)
         number = int(row.part[len(row.part.rstrip("0123456789")) :] or 0)
         return parts[number].usage if number < len(parts) and row.part != "tool" else None
 
@@ -189,7 +190,7 @@ def _fill_usage(row: SpanRow, usage: Usage) -> None:
     row.reported_total, row.web_searches = usage.reported_total, usage.web_searches
 
 
-def _quote_of(body: seen.LinesObserved, one: Any, number: int) -> str:
+def _quote_of(body: seen.LinesObserved | seen.RecordsObserved, one: Any, number: int) -> str:
     """Return the name of the quote that the event gives a part, empty where it had none."""
     index = one.quote
     if number:

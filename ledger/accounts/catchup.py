@@ -5,22 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ledger.accounts.store import TABLES, VERSION, Checkpoint, Store
+from ledger.accounts.store import VERSION, Checkpoint, Store
 from ledger.errors import LogTooNew, LogUnavailable
-from ledger.log import sqlite
 from ledger.log.log import Log
+from ledger.log.sqlite import in_memory
 
 if TYPE_CHECKING:
     from ledger.accounts.fold import Fold
 
+_SCRATCH = 1 << 40
+"""A generation number that no live one has."""
 SLICE_EVENTS = 500
 SLICE_SECONDS = 0.02
 """A slice ends at whichever comes first: other writers wait no longer than that for the write lock."""
 
 Progress = Callable[[int, int], None]
 """Called with (position reached, position of the head)."""
+
+
+class _Replaced(Exception):
+    """Another process switched generations meanwhile."""
 
 
 class View(NamedTuple):
@@ -42,18 +48,26 @@ def snapshot(log: Log, progress: Progress | None = None) -> Iterator[View]:
     """
     folded, store = _written(log, progress)
     if store is None:
-        store, position, more = _in_memory(log, progress)
-        yield View(store, position, folded + more)
+        with _in_memory(log, progress) as view:
+            yield view._replace(folded=folded + view.folded)
         return
-    connection = log.connection
-    connection.execute("BEGIN")
-    try:
-        live = Checkpoint(connection).live()
-        assert live is not None
-        yield View(Store(connection, live[0]), live[2], folded)
-    finally:
-        if connection.in_transaction:
-            connection.execute("COMMIT")
+    while True:
+        with log.reading():
+            found = _live_view(log, folded)
+            if found is not None:
+                yield found
+                return
+        # The generation was replaced between its name and its tables: the new one is there by now.
+
+
+def _live_view(log: Log, folded: int) -> View | None:
+    """Return the live accounts, None where their tables went away while they were looked up."""
+    live = Checkpoint(log.connection).live()
+    assert live is not None
+    store = Store(log.connection, live[0])
+    if not store.hold():
+        return None
+    return View(store, live[2], folded)
 
 
 def catch_up(log: Log, progress: Progress | None = None) -> int:
@@ -63,7 +77,7 @@ def catch_up(log: Log, progress: Progress | None = None) -> int:
     """
     folded, store = _written(log, progress)
     if store is None and not _is_newer(log):
-        raise LogUnavailable(f"{log.path}: the accounts cannot be written: check permissions and free space")
+        raise LogUnavailable(f"{log.place}: the accounts cannot be written: check permissions and free space")
     return folded
 
 
@@ -72,17 +86,21 @@ def _written(log: Log, progress: Progress | None) -> tuple[int, Store | None]:
     live = Checkpoint(log.connection).live()
     if live is not None and live[1] == VERSION and live[2] == log.head_position():
         return 0, Store(log.connection, live[0])
-    if log.readonly or (live is not None and live[1] > VERSION):
+    if not log.accounts_writable or (live is not None and live[1] > VERSION):
         return 0, None
     try:
         if live is None or live[1] < VERSION:
             return _build(log, progress)
         store = Store(log.connection, live[0])
         return _fold_all(log, store, progress), store
-    except sqlite.OperationalError as error:
-        if "no such table" in str(error):  # another process switched generations meanwhile
+    except _Replaced:
+        return _written(log, progress)
+    except log.connection.Error as error:
+        if log.connection.is_missing_table(error):  # another process switched generations meanwhile
             return _written(log, progress)
-        return 0, None
+        if isinstance(error, log.connection.OperationalError):
+            return 0, None
+        raise
 
 
 def _is_newer(log: Log) -> bool:
@@ -97,22 +115,22 @@ def rebuild(log: Log, progress: Progress | None = None) -> int:
     Raises LogTooNew where the live one is of a newer version.
     """
     if _is_newer(log):
-        raise LogTooNew(f"{log.path}: a newer tallybook wrote the accounts: update tallybook")
+        raise LogTooNew(f"{log.place}: a newer tallybook wrote the accounts: update tallybook")
     try:
         return _build(log, progress)[0]
-    except sqlite.Error as error:
-        raise LogUnavailable(sqlite.explain(error, log.path)) from error
+    except log.connection.Error as error:
+        raise LogUnavailable(log.explain(error)) from error
 
 
 def _build(log: Log, progress: Progress | None) -> tuple[int, Store]:
     checkpoint = Checkpoint(log.connection)
-    with _write(log):
+    with log.accounts_transaction():
         live = checkpoint.live()
         first = live is None
         store = checkpoint.begin(live=first)
     folded = _fold_all(log, store, progress)
     while not first:
-        with _write(log):
+        with log.accounts_transaction():
             if checkpoint.position(store.generation) == log.head_position():
                 checkpoint.switch(store)
                 break
@@ -127,10 +145,10 @@ def _fold_all(log: Log, store: Store, progress: Progress | None) -> int:
     checkpoint, fold = Checkpoint(log.connection), Fold(store, log.event_at)
     folded, reached = 0, -1
     while True:
-        with _write(log):
+        with log.accounts_transaction():
             position = checkpoint.position(store.generation)
             if position < 0:
-                raise sqlite.OperationalError("no such table: the generation was replaced")
+                raise _Replaced
             if position != reached:
                 fold = Fold(store, log.event_at)  # another process folded meanwhile: what we know is old
             count, reached = _fold_slice(log, fold, position, SLICE_SECONDS)
@@ -163,35 +181,32 @@ def _fold_slice(log: Log, fold: Fold, position: int, seconds: float) -> tuple[in
 
 
 @contextmanager
-def _write(log: Log) -> Iterator[None]:
-    """Hold the commit lock and a write transaction; roll back on any error.
-
-    Such a commit is not synced to the disk of its own: what a power cut takes away is folded again.
-    """
-    connection = log.connection
-    with log.lock, sqlite.relaxed(connection):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-
-
-def _in_memory(log: Log, progress: Progress | None) -> tuple[Store, int, int]:
-    """Return temporary tables that hold the accounts up to the head."""
+def _in_memory(log: Log, progress: Progress | None) -> Iterator[View]:
+    """Yield the accounts up to the head in tables of a database in memory, which vanish with it."""
     live = Checkpoint(log.connection).live()
-    store = Store(log.connection, 0, temporary=True)
+    usable = live is not None and live[1] == VERSION
+    with log.reading(), scratch(log.connection) as store:
+        position = 0
+        if usable and live is not None and store.copy_from(Store(log.connection, live[0])):
+            position = live[2]
+        position, folded = fold_temporary(log, store, position, log.head_position(), progress)
+        yield View(store, position, folded)
+
+
+@contextmanager
+def scratch(connection: Any) -> Iterator[Store]:
+    """Yield an empty store that vanishes: temporary tables beside an SQLite file, else a database in memory."""
+    beside = connection.dialect == "sqlite"
+    store = Store(connection if beside else in_memory(), _SCRATCH, temporary=beside)
     store.drop()
     store.create()
-    position = 0
-    if live is not None and live[1] == VERSION:
-        for table in TABLES:
-            log.connection.execute(f"INSERT INTO {store.prefix}{table} SELECT * FROM g{live[0]}_{table}")
-        position = live[2]
-    return store, *fold_temporary(log, store, position, log.head_position(), progress)
+    try:
+        yield store
+    finally:
+        if beside:
+            store.drop()
+        else:
+            store.connection.close()
 
 
 def fold_temporary(
@@ -201,11 +216,12 @@ def fold_temporary(
     from ledger.accounts.fold import Fold
 
     fold = Fold(store, log.event_at)
+    execute = store.connection.execute
     folded = 0
     while position < until:
-        log.connection.execute("SAVEPOINT slice")
+        execute("SAVEPOINT slice")
         count, position = _fold_slice(log, fold, position, 1.0)
-        log.connection.execute("RELEASE slice")
+        execute("RELEASE slice")
         folded += count
         if progress:
             progress(position, until)

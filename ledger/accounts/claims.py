@@ -135,6 +135,42 @@ def by_response(sights: list[Sight], facts: Facts) -> list[Claim]:
     return [_claim("", sights, facts, 0, len(sights), owner_by_lineage)]
 
 
+def by_copy(sights: list[Sight], facts: Facts) -> list[Claim]:
+    """Claims of messages of one instant, known by their own ids (opencode): a fork copies them under new ones.
+
+    A message of another session that repeats all that is told of one (digest) is its copy; so is one that had
+    not ended when it was copied. The one that is not older than its session is the original, then the one with
+    the smallest id: ids grow with time.
+    """
+    messages: dict[tuple[str, int], list[Sight]] = {}
+    for sight in sights:
+        messages.setdefault((sight.variant, sight.session_key), []).append(sight)
+    families: list[list[tuple[str, int]]] = []
+    for own in sorted(messages, key=lambda name: (messages[name][0].nested, *name)):
+        family = next((one for one in families if _repeats(own, one, messages)), None)
+        if family is None:
+            families.append([own])
+        else:
+            family.append(own)
+    claims = []
+    for family in families:
+        variant, owner = family[0]
+        seen = [sight for name in family for sight in messages[name]]
+        claims.append(_claim(variant, seen, facts, 0, len(sights), lambda seen, facts, owner=owner: owner))
+    return claims
+
+
+def _repeats(
+    own: tuple[str, int], family: list[tuple[str, int]], messages: Mapping[tuple[str, int], list[Sight]]
+) -> bool:
+    """Return whether a message is a copy of a family's: of another session than all of it, and telling the same."""
+    if any(own[1] == session for _, session in family):
+        return False
+    mine, theirs = (max((s.rank, s.digest) for s in messages[name]) for name in (own, family[0]))
+    unended = not mine[1] and any(s.nested for s in messages[own])
+    return mine == theirs or (unended and theirs[0] >= mine[0] > 0)
+
+
 def by_lineage(sights: list[Sight], facts: Facts) -> list[Claim]:
     """Claims of a step known only by the running totals up to it (Codex `token_count`).
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from ledger.accounts.claims import Claim, Facts, Sight, by_lineage, by_request, by_response, lone_claim
+from ledger.accounts.claims import Claim, Facts, Sight, by_copy, by_lineage, by_request, by_response, lone_claim
 from ledger.events.sources import Cumulative, Response
-from ledger.wire import anthropic, codex
+from ledger.wire import anthropic, codex, gemini_cli, opencode
 from ledger.wire.usage import Part
 
 _decode = msgspec.json.Decoder().decode
@@ -28,7 +28,22 @@ def group_of(client: str, observation: Any) -> str:
     """Return the id under which all sightings of one response meet."""
     if type(observation) is Cumulative:
         return f"{client}:~{observation.chain}"
-    return f"{client}:{quoted(observation.id)}"
+    return group_of_id(client, observation.id)
+
+
+def group_of_id(client: str, native: str) -> str:
+    """Return the group of a response's id.
+
+    That of opencode is `MESSAGE~INSTANT`: messages of one instant meet, since a fork's copies have other ids.
+    """
+    if client == "opencode":
+        native = native.rpartition("~")[2]
+    return f"{client}:{quoted(native)}"
+
+
+def message_of(native: str) -> str:
+    """Return the message's own id of an id of opencode."""
+    return native.rpartition("~")[0] or native
 
 
 def group_of_span(span_id: str) -> str:
@@ -49,16 +64,22 @@ def decide(group_id: str, sights: list[Sight], facts: Facts) -> list[Claim]:
         return [lone_claim(sights[0])]
     if client == "codex":
         return by_lineage(sights, facts) if native.startswith("~") else by_response(sights, facts)
-    return by_request(sights, facts)
+    if client == "gemini":
+        return by_response(sights, facts)
+    return by_copy(sights, facts) if client == "opencode" else by_request(sights, facts)
 
 
-def parts_of(client: str, observation: Any) -> tuple[Part, ...]:
+def parts_of(client: str, observation: Any, provider: str) -> tuple[Part, ...]:
     """Return the rows that an observation's usage stands for; none for a failed request."""
     if type(observation) is Response:
-        if client != "codex":
+        if client == "claude-code":
             return anthropic.parts_of_json(observation.usage)
         usage = _decode(observation.usage)
-        return codex.parts(usage) if type(usage) is dict else ()
+        if type(usage) is not dict:
+            return ()
+        if client == "opencode":
+            return opencode.parts(usage, provider, observation.role)
+        return gemini_cli.parts(usage) if client == "gemini" else codex.parts(usage)
     if type(observation) is Cumulative:
         total, before, last = (_decode(raw) for raw in (observation.total, observation.before, observation.last))
         return codex.step(total, before, last, carried=observation.carried)
@@ -74,4 +95,4 @@ def is_placeholder(span_id: str, final: int, part: str, output: int | None) -> b
 
 def provider_of(client: str, said: str) -> str:
     """Return the provider, where the log does not name one."""
-    return said or {"claude-code": "anthropic", "codex": "openai"}.get(client, "")
+    return said or {"claude-code": "anthropic", "codex": "openai", "gemini": "google"}.get(client, "")

@@ -62,6 +62,19 @@ class Source(msgspec.Struct):
     carry: str = "{}"
     billing: str = ""
     """`api` or `subscription`, empty where nobody said."""
+    origin: str = ""
+    """Which log, on which machine, reads it; empty in logs that were made before that was kept."""
+
+
+class Label(msgspec.Struct):
+    """What a session is labelled with under one key; an empty value is a label that was taken away."""
+
+    session_key: int
+    label: str
+    value: str
+    set_at: int
+    event_id: str
+    """Of the event that says so, hex; of two at one instant the larger holds."""
 
 
 def smaller_word(known: str, new: str) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from ledger.accounts import clients
 from ledger.accounts.booking import Booking, copy_of
 from ledger.accounts.claims import Claim, Facts, Sight
-from ledger.accounts.entities import Job, Source, smaller_time, smaller_word
+from ledger.accounts.entities import Job, Label, Source, smaller_time, smaller_word
 from ledger.accounts.known import Known
 from ledger.accounts.prices import QuoteBook
 from ledger.accounts.rows import SpanRow
@@ -36,12 +36,16 @@ class Fold:
         self.booking = Booking(self.known, self.book, event_at)
         self._apply: dict[type, Callable[[Event, Any], None]] = {
             seen.LinesObserved: self._lines,
+            seen.RecordsObserved: self._records,
             seen.SourceOpened: self._opened,
             seen.SourceTruncated: self._truncated,
             seen.SourceBilled: self._billed,
             prices.QuoteRecorded: self._quote_recorded,
             prices.QuoteSuperseded: self._quote_superseded,
             prices.SpanPriced: self._span_priced,
+            prices.LabelSet: self._label_set,
+            prices.BlobsPurged: self._blobs_purged,
+            prices.SealMade: lambda event, body: None,  # what it says is of the log, not of the accounts
         }
         self._observe: dict[type, Callable[[str, Any, seen.Context, int], None]] = {
             seen.Prompt: self._prompt,
@@ -78,7 +82,7 @@ class Fold:
     def _opened(self, event: Event, body: seen.SourceOpened) -> None:
         self.known.sources[event.stream_id] = Source(
             event.stream_id, body.client, body.path, body.root, event.version, device=body.device,
-            inode=body.inode, billing=body.billing,
+            inode=body.inode, billing=body.billing, origin=body.origin,
         )  # fmt: skip
 
     def _billed(self, event: Event, body: seen.SourceBilled) -> None:
@@ -99,10 +103,24 @@ class Fold:
     def _span_priced(self, event: Event, body: prices.SpanPriced) -> None:
         self.repriced |= self.book.price_spans(body.spans, body.quote)
 
+    def _label_set(self, event: Event, body: prices.LabelSet) -> None:
+        self.known.set_label(
+            Label(session_key(body.client, body.session), body.key, body.value, event.at, event.event_id.hex())
+        )
+
+    def _blobs_purged(self, event: Event, body: prices.BlobsPurged) -> None:
+        self.known.purged.update((sha256, body.client, body.session, body.before) for sha256 in body.sha256)
+
     def _lines(self, event: Event, body: seen.LinesObserved) -> None:
         source = self.known.source(event.stream_id)
-        source.version, source.end, source.tail = event.version, body.end, body.tail
-        source.size, source.mtime_ns = body.size, body.mtime_ns
+        source.end, source.tail = body.end, body.tail
+        self._observed(event, body, source)
+
+    def _records(self, event: Event, body: seen.RecordsObserved) -> None:
+        self._observed(event, body, self.known.source(event.stream_id))
+
+    def _observed(self, event: Event, body: seen.LinesObserved | seen.RecordsObserved, source: Source) -> None:
+        source.version, source.size, source.mtime_ns = event.version, body.size, body.mtime_ns
         if body.inode:  # it is not told before the end of the file
             source.device, source.inode = body.device, body.inode
         source.carry = msgspec.json.encode(body.carry).decode()
@@ -127,7 +145,7 @@ class Fold:
                 session.has_records = 1
                 self.known.changed_sessions.add(key)
                 self.regrouped.add(key)
-        parts = self.booking.parts[position, index] = clients.parts_of(client, one)
+        parts = self.booking.parts[position, index] = clients.parts_of(client, one, context.provider)
         sight = sight_of(client, one, parts, context, key, position, index)
         _merge(self.news.setdefault(clients.group_of(client, one), {}), sight)
 
@@ -141,7 +159,7 @@ class Fold:
     def _called(self, client: str, one: seen.Call, context: seen.Context, key: int) -> None:
         job = self.known.job(client, one.id)
         job.tool = smaller_word(job.tool, one.tool)
-        job.group_id = f"{client}:{clients.quoted(one.response)}"
+        job.group_id = clients.group_of_id(client, one.response)
         job.agent_type = smaller_word(job.agent_type, one.agent_type)
         job.called_at = smaller_time(job.called_at, one.at)
         self._changed(job)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from ledger.accounts.claims import Facts, SessionFacts
-from ledger.accounts.entities import Agent, Job, Session, Source, smaller_word
+from ledger.accounts.entities import Agent, Job, Label, Session, Source, smaller_word
 from ledger.accounts.rows import Dimensions
 from ledger.accounts.store import Store, dimension_key, session_key
 from ledger.errors import LedgerError
@@ -49,6 +49,8 @@ class Known:
         self.changed_agents: set[tuple[int, str]] = set()
         self.jobs: dict[int, Job] = {}
         self.sources: dict[str, Source] = {}
+        self.labels: dict[tuple[int, str], Label] = {}
+        self.purged: set[tuple[str, str, str, int]] = set()
         self.lacking: dict[tuple[int, int], int | None] = {}
         """Answers of `_earliest_lacking`; forgotten when sightings were written."""
         self._turns: dict[tuple[int, str], _Turns] = {}
@@ -62,6 +64,8 @@ class Known:
         run("put_agent", [_tuple(agent) for key in self.changed_agents if (agent := self.agents[key])])
         run("put_job", [_tuple(job) for job in self.jobs.values()])
         run("put_source", [_tuple(source) for source in self.sources.values()])
+        run("put_label", [_tuple(label) for label in self.labels.values()])
+        run("put_purged", list(self.purged))
         self.new_turns.clear()
 
     def source(self, stream_id: str) -> Source:
@@ -73,6 +77,16 @@ class Known:
                 raise LedgerError(f"{stream_id}: has lines but was never opened: run `ledger verify`, restore a copy")
             source = self.sources[stream_id] = Source(*row)
         return source
+
+    def set_label(self, label: Label) -> None:
+        """Take in a label: of several the latest recorded holds, in whatever order the books are read."""
+        key = (label.session_key, label.label)
+        known = self.labels.get(key)
+        if known is None:
+            row = self.store.one("label", *key)
+            known = Label(*row) if row else label
+        later = (label.set_at, label.event_id) > (known.set_at, known.event_id)
+        self.labels[key] = label if later else known
 
     def session(self, key: int, session_id: str = "", client: str = "") -> Session:
         """Return a session's row, made where it is new. Raises LedgerError if two sessions share a key."""
@@ -112,7 +126,7 @@ class Known:
         """Return when the first response was that one session holds and the other lacks, by what is written."""
         pair = (holder, other)
         if pair not in self.lacking:
-            if self.session(holder).client == "codex":  # where sub-agents have sessions of their own
+            if self.session(holder).client != "claude-code":  # where sub-agents have sessions of their own
                 found = [row[0] for row in self.store.all("earliest_own_of_agent", *self.account(holder, ""))]
             else:
                 found = [row[0] for row in self.store.all("earliest_own", holder)]

@@ -6,42 +6,43 @@ prefix, fold into temporary tables where the database cannot be written. Never i
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Index, Integer, MetaData, PrimaryKeyConstraint, Table, Text, text
+from sqlalchemy import Column, Index, MetaData, PrimaryKeyConstraint, Table, text
 
 from ledger.accounts.amounts import AMOUNTS, DIMENSIONS
 from ledger.accounts.rows import SightingRow, SpanRow
+from ledger.sql.types import INTEGER, TEXT
 
 PROJECTIONS = MetaData()
 
 dimensions = Table(
     "gen_dimensions",
     PROJECTIONS,
-    Column("dimension_id", Integer, primary_key=True),
-    *(Column(name, Text, nullable=False) for name in DIMENSIONS),
+    Column("dimension_id", INTEGER, primary_key=True, autoincrement=False),
+    *(Column(name, TEXT, nullable=False) for name in DIMENSIONS),
     sqlite_strict=True,
 )
 
 sessions = Table(
     "gen_sessions",
     PROJECTIONS,
-    Column("session_key", Integer, primary_key=True),
-    Column("session_id", Text, nullable=False),
-    Column("client", Text, nullable=False),
-    Column("forked_from", Text, nullable=False),
-    Column("parent", Text, nullable=False),
-    Column("agent_type", Text, nullable=False),
-    Column("has_records", Integer, nullable=False),
+    Column("session_key", INTEGER, primary_key=True, autoincrement=False),
+    Column("session_id", TEXT, nullable=False),
+    Column("client", TEXT, nullable=False),
+    Column("forked_from", TEXT, nullable=False),
+    Column("parent", TEXT, nullable=False),
+    Column("agent_type", TEXT, nullable=False),
+    Column("has_records", INTEGER, nullable=False),
     sqlite_strict=True,
 )
 
 turns = Table(
     "gen_turns",
     PROJECTIONS,
-    Column("turn_key", Integer, primary_key=True),
-    Column("turn_id", Text, nullable=False),
-    Column("session_key", Integer, nullable=False),
-    Column("agent_id", Text, nullable=False),
-    Column("started_at", Integer),
+    Column("turn_key", INTEGER, primary_key=True, autoincrement=False),
+    Column("turn_id", TEXT, nullable=False),
+    Column("session_key", INTEGER, nullable=False),
+    Column("agent_id", TEXT, nullable=False),
+    Column("started_at", INTEGER),
     Index("gen_turns_by_session", "session_key", "agent_id", "started_at"),
     sqlite_strict=True,
 )
@@ -49,16 +50,16 @@ turns = Table(
 jobs = Table(
     "gen_jobs",
     PROJECTIONS,
-    Column("job_key", Integer, primary_key=True),
-    Column("call_id", Text, nullable=False),
-    Column("client", Text, nullable=False),
-    Column("tool", Text, nullable=False),
-    Column("group_id", Text, nullable=False),
-    Column("agent_id", Text, nullable=False),
-    Column("agent_type", Text, nullable=False),
-    Column("called_at", Integer),
-    Column("returned_at", Integer),
-    Column("status", Text, nullable=False),
+    Column("job_key", INTEGER, primary_key=True, autoincrement=False),
+    Column("call_id", TEXT, nullable=False),
+    Column("client", TEXT, nullable=False),
+    Column("tool", TEXT, nullable=False),
+    Column("group_id", TEXT, nullable=False),
+    Column("agent_id", TEXT, nullable=False),
+    Column("agent_type", TEXT, nullable=False),
+    Column("called_at", INTEGER),
+    Column("returned_at", INTEGER),
+    Column("status", TEXT, nullable=False),
     Index("gen_jobs_by_group", "group_id"),
     sqlite_strict=True,
 )
@@ -66,10 +67,10 @@ jobs = Table(
 agents = Table(
     "gen_agents",
     PROJECTIONS,
-    Column("session_key", Integer, nullable=False),
-    Column("agent_id", Text, nullable=False),
-    Column("agent_type", Text, nullable=False),
-    Column("call_id", Text, nullable=False),
+    Column("session_key", INTEGER, nullable=False),
+    Column("agent_id", TEXT, nullable=False),
+    Column("agent_type", TEXT, nullable=False),
+    Column("call_id", TEXT, nullable=False),
     PrimaryKeyConstraint("session_key", "agent_id"),
     Index("gen_agents_by_call", "call_id"),
     sqlite_strict=True,
@@ -84,10 +85,12 @@ _TEXT_COLUMNS = frozenset(
 def _columns(row: type[SpanRow] | type[SightingRow]) -> list[Column[object]]:
     optional = row.OPTIONAL
     return [
-        Column(name, Text if name in _TEXT_COLUMNS else Integer, nullable=name in optional)
+        Column(name, TEXT if name in _TEXT_COLUMNS else INTEGER, nullable=name in optional)
         for name in row.__struct_fields__
     ]
 
+
+_UNPRICED = text("cost_nanousd IS NULL AND named_quote <> 0")
 
 spans = Table(
     "gen_spans",
@@ -97,7 +100,7 @@ spans = Table(
     Index("gen_spans_by_session", "session_key", "occurred_at"),
     Index("gen_spans_by_dimension", "dimension_id", "occurred_at"),
     Index("gen_spans_by_time", "occurred_at"),
-    Index("gen_spans_by_quote", "named_quote", sqlite_where=text("cost_nanousd IS NULL AND named_quote <> 0")),
+    Index("gen_spans_by_quote", "named_quote", sqlite_where=_UNPRICED, postgresql_where=_UNPRICED),
     sqlite_strict=True,
 )
 
@@ -114,18 +117,18 @@ sightings = Table(
 quotes = Table(
     "gen_quotes",
     PROJECTIONS,
-    Column("quote_key", Integer, primary_key=True),
-    Column("sha256", Text, nullable=False),
-    Column("quote", Text),
-    Column("superseded_by", Integer, nullable=False),
+    Column("quote_key", INTEGER, primary_key=True, autoincrement=False),
+    Column("sha256", TEXT, nullable=False),
+    Column("quote", TEXT),
+    Column("superseded_by", INTEGER, nullable=False),
     sqlite_strict=True,
 )
 
 span_quotes = Table(
     "gen_span_quotes",
     PROJECTIONS,
-    Column("span_id", Text, primary_key=True),
-    Column("quote_key", Integer, nullable=False),
+    Column("span_id", TEXT, primary_key=True),
+    Column("quote_key", INTEGER, nullable=False),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -133,32 +136,70 @@ span_quotes = Table(
 sources = Table(
     "gen_sources",
     PROJECTIONS,
-    Column("stream_id", Text, primary_key=True),
-    Column("client", Text, nullable=False),
-    Column("path", Text, nullable=False),
-    Column("root", Text, nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("end", Integer, nullable=False),
-    Column("tail", Text, nullable=False),
-    Column("size", Integer, nullable=False),
-    Column("mtime_ns", Integer, nullable=False),
-    Column("device", Integer, nullable=False),
-    Column("inode", Integer, nullable=False),
-    Column("carry", Text, nullable=False),
-    Column("billing", Text, nullable=False),
+    Column("stream_id", TEXT, primary_key=True),
+    Column("client", TEXT, nullable=False),
+    Column("path", TEXT, nullable=False),
+    Column("root", TEXT, nullable=False),
+    Column("version", INTEGER, nullable=False),
+    Column("end", INTEGER, nullable=False),
+    Column("tail", TEXT, nullable=False),
+    Column("size", INTEGER, nullable=False),
+    Column("mtime_ns", INTEGER, nullable=False),
+    Column("device", INTEGER, nullable=False),
+    Column("inode", INTEGER, nullable=False),
+    Column("carry", TEXT, nullable=False),
+    Column("billing", TEXT, nullable=False),
+    Column("origin", TEXT, nullable=False),
     sqlite_strict=True,
+)
+
+labels = Table(
+    "gen_labels",
+    PROJECTIONS,
+    Column("session_key", INTEGER, nullable=False),
+    Column("label", TEXT, nullable=False),
+    Column("value", TEXT, nullable=False),
+    Column("set_at", INTEGER, nullable=False),
+    Column("event_id", TEXT, nullable=False),
+    PrimaryKeyConstraint("session_key", "label"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+purged = Table(
+    "gen_purged",
+    PROJECTIONS,
+    Column("sha256", TEXT, nullable=False),
+    Column("client", TEXT, nullable=False),
+    Column("session_id", TEXT, nullable=False),
+    Column("before_at", INTEGER, nullable=False),
+    PrimaryKeyConstraint("sha256", "client", "session_id", "before_at"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
 )
 
 totals = Table(
     "gen_totals",
     PROJECTIONS,
-    Column("grain", Integer, nullable=False),
-    Column("bucket", Integer, nullable=False),
-    Column("dimension_id", Integer, nullable=False),
-    *(Column(name, Integer, nullable=False) for name in AMOUNTS),
-    Column("first_at", Integer, nullable=False),
-    Column("last_at", Integer, nullable=False),
+    Column("grain", INTEGER, nullable=False),
+    Column("bucket", INTEGER, nullable=False),
+    Column("dimension_id", INTEGER, nullable=False),
+    *(Column(name, INTEGER, nullable=False) for name in AMOUNTS),
+    Column("first_at", INTEGER, nullable=False),
+    Column("last_at", INTEGER, nullable=False),
     PrimaryKeyConstraint("grain", "bucket", "dimension_id"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
+)
+
+CHECKPOINT = MetaData()
+
+Table(
+    "projections",
+    CHECKPOINT,
+    Column("generation", INTEGER, primary_key=True, autoincrement=False),
+    Column("version", INTEGER, nullable=False),
+    Column("position", INTEGER, nullable=False),
+    Column("live", INTEGER, nullable=False),
+    sqlite_strict=True,
 )

@@ -23,6 +23,8 @@ def sight_of(
 ) -> Sight:
     """Return the sighting that an observation of a response, a total or an ending is; `parts` is its reading."""
     kind = type(one)
+    if client == "opencode":
+        return _record_sight(one, parts, context, key, position, index)
     if kind is seen.Response:
         return Sight(
             clients.quoted(one.request), key, context.agent, context.sidechain or one.nested, one.nested,
@@ -39,6 +41,28 @@ def sight_of(
     said = (one.status, one.attempt) if kind is seen.Failure else ()
     return Sight("", key, context.agent, context.sidechain, False, one.at, one.at, lines, True, ending,
                  rank, _digest(context, *said), position, index)  # fmt: skip
+
+
+def _record_sight(
+    one: Any, parts: tuple[Part, ...], context: seen.Context, key: int, position: int, index: int
+) -> Sight:
+    """Return the sighting of a message of opencode: its id is the variant, and its digest is what a copy repeats."""
+    variant = clients.quoted(clients.message_of(one.id))
+    if type(one) is seen.Response:
+        usage = parts[0].usage if parts else None
+        ended = one.last_at or one.at
+        digest = _told(one.evidence, one.model, usage) if one.evidence else 0
+        return Sight(variant, key, context.agent, False, one.copied, one.at, ended, one.lines, bool(one.evidence), "",
+                     _rank(parts), digest, position, index)  # fmt: skip
+    rank, ending, lines = (CUT, one.by, 0) if type(one) is seen.Cut else (FAILED, "", one.lines)
+    said = (one.status, one.error) if type(one) is seen.Failure else (one.by,)
+    return Sight(variant, key, context.agent, False, False, one.at, one.at, lines, True, ending,
+                 rank, _told(*said), position, index)  # fmt: skip
+
+
+def _told(*told: object) -> int:
+    text = "\0".join(str(one) for one in told).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 1 | 1
 
 
 def _rank(parts: tuple[Part, ...]) -> int:
@@ -68,10 +92,11 @@ def sight_of_span(group_id: str, span: SpanRow) -> Sight:
     """Return the one sighting that an uncontested row stands for."""
     native, agent_id = span.session_key, span.agent_id
     variant = clients.variant_of_span(span.span_id)
-    if group_id.startswith("codex:"):
-        variant = ""
+    client = group_id.partition(":")[0]
+    if client != "claude-code":  # a sub-agent has a session of its own, which is booked under its root
+        variant = variant if client == "opencode" else ""
         if agent_id:
-            native, agent_id = session_key("codex", agent_id), ""
+            native, agent_id = session_key(client, agent_id), ""
     return Sight(
         variant, native, agent_id, bool(span.sidechain), bool(span.nested), span.occurred_at,
         span.occurred_at if span.ended_at is None else span.ended_at, span.lines, bool(span.final), span.ending,

@@ -16,11 +16,12 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.dialects.postgresql import insert  # its conflict clauses suit both dialects
 from sqlalchemy.sql import ClauseElement
 
 from ledger.accounts import schema
 from ledger.accounts.amounts import AMOUNTS, IMPORT_AMOUNTS
+from ledger.sql.portable import larger, listed, smaller
 
 
 def _key(table: Table) -> list[Column[Any]]:
@@ -40,8 +41,8 @@ def _add_totals() -> ClauseElement:
     statement = insert(table)
     new = statement.excluded
     changes: dict[str, Any] = {name: table.c[name] + new[name] for name in AMOUNTS}
-    changes["first_at"] = func.min(table.c.first_at, new.first_at)
-    changes["last_at"] = func.max(table.c.last_at, new.last_at)
+    changes["first_at"] = smaller(table.c.first_at, new.first_at)
+    changes["last_at"] = larger(table.c.last_at, new.last_at)
     return statement.on_conflict_do_update(index_elements=_key(table), set_=changes)
 
 
@@ -70,7 +71,7 @@ def _import_sums() -> ClauseElement:
 
 def _spans_of_groups() -> ClauseElement:
     """All spans of the groups in a JSON list: a span's id is its group's, a colon, and what tells it apart."""
-    groups = func.json_each(bindparam("groups")).table_valued("value", name="wanted")
+    groups = listed("groups").table_valued("value", name="wanted")
     span_id = _spans.c.span_id
     low, high = (groups.c.value.op("||")(literal_column(end)) for end in ("':'", "';'"))
     return select(groups.c.value, _spans).select_from(groups).join(_spans, (span_id >= low) & (span_id < high))
@@ -98,7 +99,7 @@ def _put_turn() -> ClauseElement:
     statement = insert(_turns)
     new = statement.excluded
     values: dict[str, Any] = {c.name: new[c.name] for c in _turns.columns if c.name != "turn_key"}
-    values["started_at"] = func.min(_turns.c.started_at, new.started_at)
+    values["started_at"] = smaller(_turns.c.started_at, new.started_at)
     return statement.on_conflict_do_update(index_elements=_key(_turns), set_=values)
 
 
@@ -111,6 +112,9 @@ STATEMENTS: dict[str, ClauseElement] = {
     "drop_span": delete(_spans).where(_spans.c.span_id == bindparam("span_id")),
     "spans_of_groups": _spans_of_groups(),
     "span": _by(_spans, "span_id"),
+    "costs_of_spans": select(_spans.c.span_id, _spans.c.cost_nanousd).where(
+        _spans.c.span_id.in_(select(listed("spans").table_valued("value", name="wanted").c.value))
+    ),
     "session_spans": _by(_spans, "session_key"),
     "agent_spans": _by(_spans, "session_key", "agent_id"),
     "agent_spans_since": select(_spans).where(
@@ -167,6 +171,10 @@ STATEMENTS: dict[str, ClauseElement] = {
     "import_sums": _import_sums(),
     "put_source": _put(schema.sources),
     "source": _by(schema.sources, "stream_id"),
+    "put_label": _put(schema.labels),
+    "label": _by(schema.labels, "session_key", "label"),
+    "put_purged": insert(schema.purged).on_conflict_do_nothing(),
+    "purged": _by(schema.purged, "sha256"),
     "add_totals": _add_totals(),
     "drop_empty_total": delete(_totals).where(*_cell(), _totals.c.spans == literal_column("0")),
 }

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from ledger.accounts.rows import Dimensions, SightingRow, SpanRow
 from ledger.ids import row_key
-from ledger.log import sqlite
 from ledger.sql import script, statements
 
-VERSION = 2
+VERSION = 3
 """The version of the projection tables and of the fold's rules: another one means another generation."""
+
+_PAGE_ROWS = 5000
 
 TABLES = (
     "dimensions", "sessions", "turns", "jobs", "agents", "spans", "sightings",
-    "quotes", "span_quotes", "sources", "totals",
+    "quotes", "span_quotes", "sources", "labels", "purged", "totals",
 )  # fmt: skip
-_SWITCH = """CREATE TABLE IF NOT EXISTS projections (
-  generation INTEGER PRIMARY KEY, version INTEGER NOT NULL, position INTEGER NOT NULL, live INTEGER NOT NULL
-) STRICT"""
 
 
 class Store:
     """The rows of one generation. `temporary` tables live beside the connection and vanish with it."""
 
-    def __init__(self, connection: sqlite.Connection, generation: int, *, temporary: bool = False) -> None:
+    def __init__(self, connection: Any, generation: int, *, temporary: bool = False) -> None:
         self.connection, self.generation, self.temporary = connection, generation, temporary
         schema = "temp." if temporary else ""
         self.prefix = f"{schema}g{generation}_"
@@ -38,7 +37,7 @@ class Store:
         """Return a frozen statement, on this generation's tables."""
         text = self._sql.get(name)
         if text is None:
-            text = self._sql[name] = self.named(statements("sqlite")[name])
+            text = self._sql[name] = self.named(statements(self.connection.dialect)[name])
         return text
 
     def named(self, text: str) -> str:
@@ -50,6 +49,17 @@ class Store:
         for verb in ("FROM ", "INTO ", "UPDATE ", "JOIN "):
             plain = plain.replace(f"{verb}g{self.generation}_", f"{verb}temp.g{self.generation}_")
         return plain
+
+    def query(self, text: str, *parameters: Any) -> Any:
+        """Run SQL in which `gen_` names this generation's tables and `?` a parameter; return a cursor to iterate."""
+        return self.connection.execute(self.named(text), parameters)
+
+    def stream(self, text: str, *parameters: Any) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of such SQL without holding them all; within a read transaction."""
+        if self.connection.dialect == "sqlite":
+            yield from self.query(text, *parameters)
+        else:
+            yield from self.connection.stream(self.named(text), parameters)
 
     def one(self, name: str, *parameters: Any) -> Any:
         """Return the first row of a statement, or None."""
@@ -90,12 +100,46 @@ class Store:
 
     def create(self) -> None:
         """Make the tables of this generation, empty."""
-        for statement in script("sqlite", "projections"):
+        for statement in script(self.connection.dialect, "projections"):
             text = statement.replace("gen_", f"g{self.generation}_")
             if self.temporary:
                 text = text.replace("CREATE TABLE ", "CREATE TEMP TABLE ")
                 text = text.replace("CREATE INDEX ", "CREATE INDEX temp.")
             self.connection.execute(text)
+
+    def hold(self) -> bool:
+        """Keep the tables of this generation for the open read transaction; return whether they are there.
+
+        A reader of SQLite holds its snapshot anyway. On PostgreSQL a table can go away behind a snapshot's back.
+        """
+        if self.connection.dialect == "sqlite":
+            return True
+        execute = self.connection.execute
+        names = ", ".join(f"{self.prefix}{table}" for table in TABLES)
+        execute("SAVEPOINT held")
+        try:
+            execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE")
+        except self.connection.Error as error:
+            if not self.connection.is_missing_table(error):
+                raise
+            execute("ROLLBACK TO SAVEPOINT held")
+            return False
+        return True
+
+    def copy_from(self, other: Store) -> bool:
+        """Fill the empty tables with the rows of another generation; return whether that one was still there."""
+        if not other.hold():
+            return False
+        for table in TABLES:
+            source = f"SELECT * FROM {other.prefix}{table}"
+            if other.connection is self.connection:
+                self.connection.execute(f"INSERT INTO {self.prefix}{table} {source}")
+                continue
+            rows = other.connection.stream(source)
+            while page := list(islice(rows, _PAGE_ROWS)):
+                signs = ", ".join("?" * len(page[0]))
+                self.connection.executemany(f"INSERT INTO {self.prefix}{table} VALUES ({signs})", page)
+        return True
 
     def drop(self) -> None:
         """Remove the tables of this generation."""
@@ -123,7 +167,7 @@ def quote_key(sha256: str) -> int:
 class Checkpoint:
     """Which generation is live, which version its rows have, and up to which position they are folded."""
 
-    def __init__(self, connection: sqlite.Connection) -> None:
+    def __init__(self, connection: Any) -> None:
         self.connection = connection
 
     def live(self) -> tuple[int, int, int] | None:
@@ -134,8 +178,7 @@ class Checkpoint:
         return None if row is None else (row[0], row[1], row[2])
 
     def _exists(self) -> bool:
-        found = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'projections'"
-        return self.connection.execute(found).fetchone() is not None
+        return bool(self.connection.has_table("projections"))
 
     def generations(self) -> Iterable[int]:
         """Return the numbers of all generations that have tables."""
@@ -143,7 +186,9 @@ class Checkpoint:
 
     def begin(self, *, live: bool) -> Store:
         """Make the tables of a new generation; the caller holds a write transaction."""
-        self.connection.execute(_SWITCH)
+        if not self._exists():
+            for statement in script(self.connection.dialect, "checkpoint"):
+                self.connection.execute(statement)
         last = self.connection.execute("SELECT coalesce(max(generation), 0) FROM projections").fetchone()[0]
         store = Store(self.connection, last + 1)
         store.create()

@@ -15,20 +15,24 @@ VIEWS = {
 FROM gen_spans s JOIN gen_sessions n ON n.session_key = s.session_key
 JOIN gen_turns t ON t.turn_key = s.turn_key JOIN gen_dimensions d ON d.dimension_id = s.dimension_id
 LEFT JOIN gen_quotes q ON q.quote_key = s.quote""",
-    "turns": """SELECT coalesce(nullif(t.turn_id, ''), CAST(t.turn_key AS TEXT)) AS turn_id, n.session_id, t.agent_id,
+    "turns": """SELECT coalesce(nullif(t.turn_id, ''), CAST(t.turn_key AS TEXT)) AS turn_id,
+  min(n.session_id) AS session_id, t.agent_id,
   min(d.who) AS who, min(d.agent) AS agent, coalesce(t.started_at, min(s.occurred_at)) AS started_at,
-  max(coalesce(s.ended_at, s.occurred_at)) AS ended_at, sum(d.kind = 'model') AS requests,
-  sum(d.kind = 'model' AND s.attempt_kind = 'retry') AS retries, sum(s.input_uncached) AS input_uncached,
+  max(coalesce(s.ended_at, s.occurred_at)) AS ended_at, count(*) FILTER (WHERE d.kind = 'model') AS requests,
+  count(*) FILTER (WHERE d.kind = 'model' AND s.attempt_kind = 'retry') AS retries,
+  sum(s.input_uncached) AS input_uncached,
   sum(s.cache_read) AS cache_read, sum(s.cache_write_5m) AS cache_write_5m, sum(s.cache_write_1h) AS cache_write_1h,
-  sum(s.output) AS output, sum(d.kind = 'model' AND s.output IS NULL) AS unknown_output_spans,
-  sum(s.cost_nanousd) AS cost_nanousd, sum(d.kind = 'model' AND s.cost_nanousd IS NULL) AS unpriced_spans,
-  CASE WHEN sum(d.kind = 'model' AND d.status <> 'succeeded') = 0 THEN 'ok'
-    WHEN sum(d.status = 'cancelled') > 0 THEN 'interrupted' ELSE 'error' END AS outcome
+  sum(s.output) AS output, count(*) FILTER (WHERE d.kind = 'model' AND s.output IS NULL) AS unknown_output_spans,
+  sum(s.cost_nanousd) AS cost_nanousd,
+  count(*) FILTER (WHERE d.kind = 'model' AND s.cost_nanousd IS NULL) AS unpriced_spans,
+  CASE WHEN count(*) FILTER (WHERE d.kind = 'model' AND d.status <> 'succeeded') = 0 THEN 'ok'
+    WHEN count(*) FILTER (WHERE d.status = 'cancelled') > 0 THEN 'interrupted' ELSE 'error' END AS outcome
 FROM gen_turns t JOIN gen_spans s ON s.turn_key = t.turn_key JOIN gen_sessions n ON n.session_key = s.session_key
 JOIN gen_dimensions d ON d.dimension_id = s.dimension_id GROUP BY t.turn_key""",
     "sessions": """SELECT n.session_id, n.client, n.forked_from, min(s.occurred_at) AS first_at,
-  max(s.occurred_at) AS last_at, sum(d.kind = 'model') AS requests, sum(s.cost_nanousd) AS cost_nanousd,
-  sum(d.kind = 'model' AND s.cost_nanousd IS NULL) AS unpriced_spans
+  max(s.occurred_at) AS last_at, count(*) FILTER (WHERE d.kind = 'model') AS requests,
+  sum(s.cost_nanousd) AS cost_nanousd,
+  count(*) FILTER (WHERE d.kind = 'model' AND s.cost_nanousd IS NULL) AS unpriced_spans
 FROM gen_sessions n JOIN gen_spans s ON s.session_key = n.session_key
 JOIN gen_dimensions d ON d.dimension_id = s.dimension_id GROUP BY n.session_key""",
     "jobs": """SELECT j.call_id, j.client, j.tool, j.agent_id, j.agent_type, s.span_id, n.session_id, j.called_at,

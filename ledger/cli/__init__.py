@@ -81,6 +81,10 @@ def _foreseen(error: Exception) -> str | None:
 
     if isinstance(error, sqlite.Error):
         return sqlite.explain(error, "the log")
+    if type(error).__module__.startswith("psycopg"):
+        from ledger.log import postgres
+
+        return postgres.explain(error, "the log")
     if isinstance(error, msgspec.MsgspecError):
         return f"the log holds an event that cannot be read ({error}): run `ledger verify`, which names it"
     if isinstance(error, OSError):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ledger.errors import LogReadOnly
-from ledger.log.location import resolve
+from ledger.log.location import Place, resolve
 from ledger.log.log import Log
 from reports.output import Progress, checked_format, put
 
@@ -53,11 +53,9 @@ def _import(log: Log, clients: list[str], home: str | None, billing: str | None 
 
 def init(db: str | None) -> int:
     """Make an empty log, or say that there is one."""
-    path = resolve(db)
-    existed = path.exists() and path.stat().st_size > 0
-    Log.open(path, create=True).close()
-    put(f"{path}: {'is a ledger already' if existed else 'an empty ledger was made'}")
-    return 0
+    from reports.init import init as make
+
+    return make(resolve(db))
 
 
 def import_(
@@ -74,8 +72,8 @@ def import_(
 
 def report(
     by: str, import_: bool, session: str | None, project: str | None, model: str | None, client: str | None,
-    kind: str | None, since: str | None, until: str | None, tz: str | None, sort: str | None, home: str | None,
-    db: str | None, format: str,
+    kind: str | None, label: list[str], since: str | None, until: str | None, tz: str | None, sort: str | None,
+    home: str | None, db: str | None, format: str,
 ) -> int:  # fmt: skip
     """Print what it cost."""
     from ledger.accounts.catchup import snapshot
@@ -84,8 +82,8 @@ def report(
 
     checked_format(format)
     question = make_question(
-        by, session=session, project=project, model=model, client=client, kind=kind, since=since, until=until,
-        tz=tz, sort=sort,
+        by, session=session, project=project, model=model, client=client, kind=kind, label=label, since=since,
+        until=until, tz=tz, sort=sort,
     )  # fmt: skip
     path = resolve(db)
     with Log.open(path, create=import_) as log:
@@ -125,13 +123,70 @@ def show(session: str, tz: str | None, db: str | None, format: str) -> int:
     return 0
 
 
-def verify(full: bool, db: str | None, format: str) -> int:
+def explain(address: str, limit: int, db: str | None, format: str, **filters: Any) -> int:
+    """Open a figure into the spans behind it."""
+    from ledger.accounts.catchup import snapshot
+    from reports.explain import explain as open_figure
+
+    checked_format(format)
+    with Log.open(resolve(db)) as log, snapshot(log) as view:
+        return open_figure(log, view, address, filters, limit, format)
+
+
+def blocks(
+    active: bool, recent: bool, client: str | None, since: str | None, until: str | None, limit: str | None,
+    tz: str | None, db: str | None, format: str,
+) -> int:  # fmt: skip
+    """Print the windows of five hours."""
+    import time
+
+    from reports.blocks import blocks as print_blocks
+    from reports.blocks import make_choice
+
+    from ledger.accounts.catchup import snapshot
+
+    checked_format(format)
+    now_us = time.time_ns() // 1000
+    choice = make_choice(now_us, active=active, recent=recent, client=client, since=since, until=until, limit=limit,
+                         tz=tz)  # fmt: skip
+    with Log.open(resolve(db)) as log, snapshot(log) as view:
+        return print_blocks(view, choice, now_us, format)
+
+
+def verify(full: bool, seal: str | None, db: str | None, format: str) -> int:
     """Run every check."""
     from reports.verify import verify as print_checks
 
     checked_format(format)
     with Log.open(resolve(db)) as log:
-        return print_checks(log, format, full=full)
+        return print_checks(log, format, full=full, seal=seal)
+
+
+def seal(out: str | None, db: str | None, format: str) -> int:
+    """Seal the log."""
+    from reports.seal import seal as make
+
+    checked_format(format)
+    with Log.open(resolve(db)) as log:
+        return make(log, out, format)
+
+
+def label(session: str, labels: list[str], db: str | None, format: str) -> int:
+    """Label a session."""
+    from reports.label import label as set_or_print
+
+    checked_format(format)
+    with Log.open(resolve(db)) as log:
+        return set_or_print(log, session, labels or [], format)
+
+
+def purge(older_than: str | None, session: str | None, yes: bool, tz: str | None, db: str | None, format: str) -> int:
+    """Remove texts."""
+    from reports.purge import purge as remove
+
+    checked_format(format)
+    with Log.open(resolve(db)) as log:
+        return remove(log, older_than, session, tz, format, sure=yes)
 
 
 def demo(sample: str | None, home: str | None) -> int:
@@ -148,7 +203,7 @@ def rebuild(db: str | None) -> int:
     progress = Progress("folding", " events")
     with Log.open(resolve(db)) as log:
         if log.readonly:
-            raise LogReadOnly(f"{log.path}: may not be written by you: check its permissions")
+            raise LogReadOnly(f"{log.place}: may not be written by you: check its permissions")
         folded = catchup.rebuild(log, progress)
     progress.close()
     put(f"folded {folded:,} events anew")
@@ -182,11 +237,11 @@ def reprice(model: str | None, reason: str | None, db: str | None, format: str) 
 
 
 @contextmanager
-def _log_or_none_yet(path: Path) -> Iterator[Log]:
+def _log_or_none_yet(path: Place) -> Iterator[Log]:
     """Open the log; where there is none yet, an empty one that vanishes: to look makes no log."""
     import tempfile
 
-    if path.exists():
+    if not isinstance(path, Path) or path.exists():
         with Log.open(path) as log:
             yield log
         return

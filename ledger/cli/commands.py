@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Option(NamedTuple):
-    """An option of a command. `kind` is `text`, `flag` or `number`."""
+    """An option of a command. `kind` is `text`, `flag`, `number`, or `texts`: it may be given again, in a list."""
 
     name: str
     help: str
@@ -47,7 +47,7 @@ class Command(NamedTuple):
         return body
 
 
-DB = Option("db", "The log: a path or sqlite:///PATH. Default: TALLYBOOK_DB, else your data folder.")
+DB = Option("db", "The log: a path, sqlite:///PATH or postgresql://... Default: TALLYBOOK_DB, else your data folder.")
 FORMAT = Option("format", "How to print: table, json or csv.", default="table")
 HOME = Option("home", "The home folder to look in, instead of yours.")
 _FILTERS = (
@@ -56,13 +56,14 @@ _FILTERS = (
     Option("model", "Only this model."),
     Option("client", "Only this client: claude-code, codex, ..."),
     Option("kind", "Only this kind of span: model, tool, hook or approval."),
+    Option("label", "Only sessions with this label: client=acme; client= without any. Repeat.", "texts", ()),
     Option("since", "From this day on: 2026-11-30, 2026-11, today, yesterday, 7d."),
     Option("until", "Up to, not including, this day."),
     Option("tz", "The time zone of days, weeks and months. Default: this machine's."),
 )
 BY = (
     "Group by these, with commas between: session, project, branch, client, day, week, month, who, agent, "
-    "provider, model, kind, tool, status."
+    "provider, model, kind, tool, status, label.KEY."
 )
 
 COMMANDS = (
@@ -104,11 +105,78 @@ COMMANDS = (
         (Argument("session", "The session's id, or how it begins."),),
     ),
     Command(
+        ("explain",),
+        "Open a figure: every span behind it, where it was read, and how its cost was worked out.",
+        "ledger explain month=2026-11,model=claude-opus-4-5",
+        "ledger.cli.bodies:explain",
+        (
+            *_FILTERS,
+            Option("limit", "How many spans a table opens before it sums up the rest; 0 for all.", "number", 50),
+            DB,
+            FORMAT,
+        ),
+        (Argument("address", "A row of a report, `total`, a session, a turn (SESSION#3) or a span."),),
+    ),
+    Command(
+        ("blocks",),
+        "The windows of five hours in which subscriptions are limited: used, burn rate, what is left.",
+        "ledger blocks --active",
+        "ledger.cli.bodies:blocks",
+        (
+            Option("active", "Only the window that is running.", "flag", False),
+            Option("recent", "Only windows of the last three days, and the one that is running.", "flag", False),
+            Option("client", "Only this client: claude-code, codex, ..."),
+            Option("since", "Windows that begin on this day or later: 2026-11-30, 2026-11, today, yesterday, 7d."),
+            Option("until", "Windows that begin before this day."),
+            Option("limit", "Compare with so many tokens a window, or with `max`: the largest earlier window."),
+            Option("tz", "The time zone of days and times. Default: this machine's."),
+            DB,
+            FORMAT,
+        ),
+    ),
+    Command(
         ("verify",),
         "Check every invariant of the log and the accounts; exit 1 if one fails.",
         "ledger verify --full",
         "ledger.cli.bodies:verify",
-        (Option("full", "Also fold everything again and compare.", "flag", False), DB, FORMAT),
+        (
+            Option("full", "Also fold everything again and compare.", "flag", False),
+            Option("seal", "Also check against this file, which `ledger seal` wrote."),
+            DB,
+            FORMAT,
+        ),
+    ),
+    Command(
+        ("seal",),
+        "Seal the log as it is: a digest that somebody else keeps is the evidence.",
+        "ledger seal --out 2026-11.seal.json",
+        "ledger.cli.bodies:seal",
+        (Option("out", "Write the seal to this new file; give it to somebody else."), DB, FORMAT),
+    ),
+    Command(
+        ("label",),
+        "File a session under labels; without any, say which it has.",
+        "ledger label 5e551011 client=acme ticket=SHOP-17",
+        "ledger.cli.bodies:label",
+        (DB, FORMAT),
+        (
+            Argument("session", "The session's id, or how it begins."),
+            Argument("labels", "key=value; key= takes a label away.", required=False, many=True),
+        ),
+    ),
+    Command(
+        ("purge",),
+        "Remove texts for good: never an event, a figure or a hash.",
+        "ledger purge --older-than 90d",
+        "ledger.cli.bodies:purge",
+        (
+            Option("older_than", "Texts of before this day: 90d, 2026-09-01, 2026-09."),
+            Option("session", "The texts of this session and its sub-agents."),
+            Option("yes", "Do not ask.", "flag", False),
+            Option("tz", "The time zone of the day. Default: this machine's."),
+            DB,
+            FORMAT,
+        ),
     ),
     Command(
         ("demo",),

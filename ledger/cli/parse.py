@@ -20,6 +20,7 @@ def parse(words: list[str]) -> tuple[Command, dict[str, Any]] | None:
 def _values(command: Command, words: list[str]) -> dict[str, Any] | None:
     options = {spelling: option for option in command.options for spelling in option.spellings()}
     values: dict[str, Any] = {option.name: option.default for option in command.options}
+    values |= {option.name: [] for option in command.options if option.kind == "texts"}
     plain: list[str] = []
     position = 0
     while position < len(words):
@@ -50,7 +51,7 @@ def _values(command: Command, words: list[str]) -> dict[str, Any] | None:
         converted = _converted(option, value)
         if converted is None:
             return None
-        values[option.name] = converted
+        values[option.name] = [*values[option.name], converted] if option.kind == "texts" else converted
     return _with_arguments(command, values, plain)
 
 

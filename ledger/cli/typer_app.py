@@ -16,7 +16,7 @@ ABOUT = (
     "What did it cost, who spent it, why did it fail? Tallybook reads the session files of coding agents into "
     "an append-only log and answers from it."
 )
-_TYPES: dict[str, type] = {"text": str, "flag": bool, "number": int}
+_TYPES: dict[str, Any] = {"text": str, "flag": bool, "number": int, "texts": list[str]}
 
 
 def run_typer(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Events of the `book` stream: prices, and what was learnt about them later."""
+"""Events of the `book` stream: prices and what was learnt about them later, labels, seals, purges."""
 
 from __future__ import annotations
 
@@ -34,3 +34,58 @@ class SpanPriced(msgspec.Struct, frozen=True, omit_defaults=True):
     """The name of the quote that prices them."""
     reason: str
     """A code, not a text."""
+
+
+class LabelSet(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The user gave a session a label, or took it away. Of several for one key the latest recorded holds."""
+
+    client: str
+    """The client whose session it is."""
+    session: str
+    """The client's own session id."""
+    key: str
+    """What kind of label it is."""
+    value: str = ""
+    """What it says; empty where the label was taken away."""
+
+
+class SealMade(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The heads of all streams were sealed: the log can be held against a copy of this that is kept elsewhere."""
+
+    digest: str
+    """sha256 over all that this event says and where it stands; docs/evidence.md has the recipe."""
+    heads: str
+    """sha256 of the list of all heads."""
+    changed: str
+    """sha256 of the list of those heads that the seal before does not have. It names a blob, which is the list."""
+    streams: int
+    """How many streams the log had."""
+    streams_changed: int
+    """How many of them the seal before does not have at this head."""
+    events: int
+    """*Running total*: how many events the log had, which is the sum of the versions of all heads."""
+    position: int
+    """The newest position of the log in which the seal was made; in a copy positions are others."""
+    made_at: int
+    """When it was made, microseconds UTC."""
+    previous: str = ""
+    """The digest of the seal before in the same stream, empty for the first."""
+    recipe: int = 1
+    """The number of the recipe by which it was made."""
+
+
+class BlobsPurged(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Texts were removed, by the user's wish. The events that name them stay, and so does this list of them."""
+
+    sha256: list[str]
+    """The names of the blobs that left."""
+    count: int
+    """How many this event lists; a large purge is several events."""
+    size_bytes: int
+    """How long these texts were together, uncompressed."""
+    client: str = ""
+    """The client of the session that was asked for, empty where a time was."""
+    session: str = ""
+    """The session that was asked for, with its sub-agents; empty where a time was."""
+    before: int = 0
+    """The time that was asked for: texts of before it were removed, microseconds UTC; 0 where a session was."""

@@ -27,10 +27,14 @@ ENTRIES = (
     Entry("source.opened", 1, sources.SourceOpened, "source"),
     Entry("source.billed", 1, sources.SourceBilled, "source"),
     Entry("lines.observed", 1, sources.LinesObserved, "source"),
+    Entry("records.observed", 1, sources.RecordsObserved, "source"),
     Entry("source.truncated", 1, sources.SourceTruncated, "source"),
     Entry("quote.recorded", 1, book.QuoteRecorded, "book"),
     Entry("quote.superseded", 1, book.QuoteSuperseded, "book"),
     Entry("span.priced", 1, book.SpanPriced, "book"),
+    Entry("label.set", 1, book.LabelSet, "book"),
+    Entry("seal.made", 1, book.SealMade, "book"),
+    Entry("blobs.purged", 1, book.BlobsPurged, "book"),
 )
 CATALOGUE = {entry.type: entry for entry in ENTRIES}
 _BY_STRUCT = {entry.struct: entry for entry in ENTRIES}

@@ -32,7 +32,7 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="k"
     c: int
     """Index into the event's `contexts`."""
     o: int
-    """Where its line begins in the file, bytes."""
+    """Where its line begins in the file, bytes; of records, their number in the event."""
     at: int
     """When it happened by the client's clock (`occurred_at`), microseconds UTC."""
 
@@ -64,6 +64,12 @@ class Response(Observation, frozen=True, omit_defaults=True, tag="response", kw_
     """Seen inside a progress line of the parent."""
     cost: str = ""
     """The cost in USD that the client itself wrote beside it."""
+    role: str = ""
+    """`compaction` where the client says that the request summarised the conversation."""
+    copied: bool = False
+    """The record is older than its session: a fork copied it from another."""
+    evidence: str = ""
+    """Digest of what a copy repeats (when it ended, what was said and called); empty of one that has not ended."""
 
 
 class Cumulative(Observation, frozen=True, omit_defaults=True, tag="cumulative", kw_only=True):
@@ -195,6 +201,8 @@ class SourceOpened(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="_
     """The file's number on that file system, 0 where that is not known."""
     billing: str = ""
     """How its use is billed: `api` or `subscription`, empty where nobody said."""
+    origin: str = ""
+    """Which log reads it, and on a log of many machines which of them: what another reads is another source."""
 
 
 class SourceBilled(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -211,6 +219,34 @@ class SourceTruncated(msgspec.Struct, frozen=True, omit_defaults=True):
     """How far it had been read, bytes."""
     size: int
     """How large it is now, bytes."""
+
+
+class RecordsObserved(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A source that its client rewrites (a database, a JSON file, a folder of them) was read: what was new in it."""
+
+    records: int
+    """How many records were looked into: messages that are new, or changed since they were read."""
+    contexts: list[Context] = []
+    """What the observations have in common, by index."""
+    quotes: list[str] = []
+    """sha256 names of the quotes in force, by index."""
+    observations: list[AnyObservation] = []
+    """What was seen. `o` is the number of the record among those of this event."""
+    skipped: Skipped = Skipped()
+    """How many records held nothing to observe."""
+    mtime_ns: int = 0
+    """When the source was changed last, nanoseconds UTC; of a database also its -wal file. 0: there is more to read.
+
+    If this, size, device and inode are what they were, nothing is new.
+    """
+    size: int = 0
+    """How large it was, bytes; of a database with its -wal file."""
+    device: int = 0
+    """The number of the file system it lay on."""
+    inode: int = 0
+    """The number of the file or folder on that file system."""
+    carry: dict[str, msgspec.Raw] = {}
+    """What the reader must remember to find what is new."""
 
 
 class LinesObserved(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -13,12 +13,13 @@ RECIPE = 1
 _NULL = b"\xff\xff\xff\xff"
 
 
-def _pack(value: bytes | None) -> bytes:
+def pack(value: bytes | None) -> bytes:
+    """Return a field as it is hashed: 4 bytes of big-endian length and its bytes, or ff ff ff ff for a null."""
     return _NULL if value is None else len(value).to_bytes(4, "big") + value
 
 
 def _text(value: str | None) -> bytes:
-    return _NULL if value is None else _pack(_bytes(value))
+    return _NULL if value is None else pack(_bytes(value))
 
 
 def _bytes(text: str) -> bytes:
@@ -47,20 +48,20 @@ def event_hash(
     empty text. Numbers are written in decimal.
     """
     fields = (
-        _pack(b"%d" % RECIPE),
-        _pack(event_id),
+        pack(b"%d" % RECIPE),
+        pack(event_id),
         _text(session_id),
         _text(stream_id),
-        _pack(b"%d" % version),
+        pack(b"%d" % version),
         _text(type_),
-        _pack(b"%d" % schema),
-        _pack(b"%d" % at),
+        pack(b"%d" % schema),
+        pack(b"%d" % at),
         _text(writer),
-        _pack(cause),
+        pack(cause),
         _text(turn),
         _text(span),
-        _pack(hashlib.sha256(_bytes(data)).digest()),
-        _pack(prev_hash),
+        pack(hashlib.sha256(_bytes(data)).digest()),
+        pack(prev_hash),
     )
     return hashlib.sha256(b"".join(fields)).digest()
 

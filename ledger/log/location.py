@@ -5,10 +5,30 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from ledger.errors import UsageError
 
 SCHEMES = ("sqlite", "postgresql", "postgres")
+DEFAULT_SCHEMA = "tallybook"
+_SCHEMA_MAX = 40
+"""Room for what the names of roles add to it: PostgreSQL cuts names at 63 bytes."""
+
+
+class PostgresPlace(NamedTuple):
+    """A log in a schema of a PostgreSQL database. As text it is the URL without its password."""
+
+    url: str
+    """What libpq takes: postgresql://USER:PASSWORD@HOST:PORT/DATABASE?options."""
+    schema: str = DEFAULT_SCHEMA
+
+    def __str__(self) -> str:
+        name = shown(self.url)
+        return name if self.schema == DEFAULT_SCHEMA else f"{name}?schema={self.schema}"
+
+
+Place = Path | PostgresPlace
+"""Where a log is: a file, or a schema of a database."""
 
 
 def data_folder() -> Path:
@@ -24,11 +44,11 @@ def data_folder() -> Path:
     return user_data_path("tallybook", appauthor=False)
 
 
-def resolve(db: str | None) -> Path:
-    """Return the file of the log that `db` (else TALLYBOOK_DB, else the default) names.
+def resolve(db: str | None) -> Place:
+    """Return the place of the log that `db` (else TALLYBOOK_DB, else the default) names.
 
-    Accepts a path, `sqlite:///relative`, `sqlite:////absolute`. Raises UsageError for anything else; a
-    password in the URL is never repeated.
+    Accepts a path, `sqlite:///relative`, `sqlite:////absolute`, and `postgresql://...` as libpq takes it, with
+    `schema=NAME` among its options. Raises UsageError for anything else; a password is never repeated.
     """
     text = db or os.environ.get("TALLYBOOK_DB") or ""
     if not text:
@@ -45,8 +65,24 @@ def resolve(db: str | None) -> Path:
             raise UsageError(f"{shown(text)}: give the file as sqlite:///PATH, with three slashes and no options")
         return _file(path)
     if scheme.partition("+")[0] in SCHEMES:
-        raise UsageError(f"{shown(text)}: PostgreSQL logs are not supported yet: give the path of an SQLite file")
-    raise UsageError(f"{shown(text)}: unknown kind of log: give a path or sqlite:///PATH")
+        return _postgres(text)
+    raise UsageError(f"{shown(text)}: unknown kind of log: give a path, sqlite:///PATH or postgresql://...")
+
+
+def _postgres(text: str) -> PostgresPlace:
+    """Return the place that a PostgreSQL URL names; the option `schema` is ours, the others are libpq's."""
+    plain = "postgresql://" + text.partition("://")[2]
+    base, _, query = plain.partition("?")
+    options = query.split("&") if query else []
+    schemas = [option.partition("=")[2] for option in options if option.partition("=")[0] == "schema"]
+    schema = schemas[-1] if schemas else DEFAULT_SCHEMA
+    if not (schema.isascii() and schema.replace("_", "a").isalnum() and schema == schema.lower()
+            and not schema[0].isdigit() and not schema.startswith("pg_") and len(schema) <= _SCHEMA_MAX):  # fmt: skip
+        raise UsageError(
+            f"schema={schema[:60]}: give a name of small letters, digits and _, at most {_SCHEMA_MAX} long"
+        )
+    rest = "&".join(option for option in options if option.partition("=")[0] != "schema")
+    return PostgresPlace(f"{base}?{rest}" if rest else base, schema)
 
 
 def _file(text: str) -> Path:

@@ -1,25 +1,24 @@
-"""The log on SQLite: open it, append to it, read it."""
+"""The log: what both databases promise. Open it, append to it, read it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ledger import __version__
-from ledger.errors import LogTooNew, LogUnavailable
+from ledger.errors import LogTooNew
 from ledger.events.envelope import Event, NewEvent
-from ledger.log import sqlite
 from ledger.log.blobs import Blob, blob_content
-from ledger.log.lock import CommitLock
-from ledger.sql import script, statements
+from ledger.log.location import Place
+from ledger.sql import statements
 
-FORMAT = 1
+FORMAT = 2
 """The format of the log's tables; a program reads only formats up to its own."""
-APPLICATION_ID = 0x7A117B00
-"""Marks the file as a Tallybook ledger (SQLite's application_id)."""
-MISSING = "there is no ledger here: run `ledger init` or `ledger import`"
+BOOK = "book"
+"""The kind of stream that holds prices, labels and seals; a log writes its own into `book:<log id>`."""
 
 
 class StreamAppend(NamedTuple):
@@ -30,86 +29,73 @@ class StreamAppend(NamedTuple):
     events: Sequence[NewEvent]
 
 
-class Log:
-    """One log file. Use `Log.open` or `Log.create`; not shared between threads or across a fork."""
+class Head(NamedTuple):
+    """The newest event of a stream."""
 
-    def __init__(self, path: Path, connection: sqlite.Connection, *, readonly: bool) -> None:
-        self.path, self.connection, self.readonly = path, connection, readonly
-        self.sql = statements("sqlite")
-        self.lock = CommitLock(Path(f"{path}.lock"))
+    stream_id: str
+    version: int
+    hash: bytes
+
+
+class BlobLink(NamedTuple):
+    """A blob that is there, and an event that it belongs to."""
+
+    sha256: bytes
+    size_bytes: int
+    position: int
+    """Of the event."""
+
+
+class Log:
+    """One log. Use `Log.open` or `Log.create`; not shared between threads or across a fork."""
+
+    kind: ClassVar[str]
+    """`sqlite` or `postgresql`."""
+
+    def __init__(self, place: Place, connection: Any, *, readonly: bool) -> None:
+        self.place, self.connection, self.readonly = place, connection, readonly
+        self.sql = statements(self.kind)
         self.writer = f"tallybook/{__version__} {_host()} {os.getpid()}"
 
     # opening
 
-    @classmethod
-    def open(cls, path: Path, *, create: bool = False, readonly: bool = False) -> Log:
-        """Open the log at `path`. With `create`, make it where it is missing.
+    @staticmethod
+    def open(place: Place, *, create: bool = False, readonly: bool = False) -> Log:
+        """Open the log at a place. With `create`, make it where it is missing (a file only).
 
-        A file that may not be written is opened for reading. Raises LogUnavailable, LogTooNew.
+        A log that may not be written is opened for reading. Raises LogUnavailable, LogTooNew.
         """
-        if not _is_there(path):
-            if not create:
-                raise LogUnavailable(f"{path}: {MISSING}")
-            _make_file(path)
-        readonly = readonly or not os.access(path, os.W_OK)
-        log = cls(path, sqlite.connect(path, readonly=readonly), readonly=readonly)
-        try:
-            if create and not readonly and log._is_empty():
-                log._install()
-            log._check_format()
-        except sqlite.Error as error:
-            log.close()
-            raise LogUnavailable(sqlite.explain(error, path)) from error
-        except BaseException:
-            log.close()
-            raise
-        return log
+        if isinstance(place, Path):
+            from ledger.log.sqlite_log import SqliteLog
 
-    @classmethod
-    def create(cls, path: Path) -> Log:
+            return SqliteLog.open_file(place, create=create, readonly=readonly)
+        from ledger.log.postgres_log import PostgresLog
+
+        return PostgresLog.open_schema(place, readonly=readonly)
+
+    @staticmethod
+    def create(place: Path) -> Log:
         """Make an empty log, file 0600 in a folder 0700. An existing one is left as it is and opened."""
-        return cls.open(path, create=True)
+        return Log.open(place, create=True)
 
-    def _is_empty(self) -> bool:
-        """Return whether nothing was ever made in the file, which is what a crash while creating leaves."""
-        return self.connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
-
-    def _install(self) -> None:
-        execute = self.connection.execute
-        with self.lock:
-            if not self._is_empty():
-                return
-            execute("PRAGMA journal_mode=WAL")
-            execute("BEGIN IMMEDIATE")
-            for statement in script("sqlite", "log"):
-                execute(statement)
-            for key, value in (("format", str(FORMAT)), ("min_writer", "0.1.0"), ("hash_recipe", "1")):
-                execute(self.sql["put_meta"], (key, value))
-            execute(f"PRAGMA application_id={APPLICATION_ID}")
-            execute("COMMIT")
-
-    def _check_format(self) -> None:
-        marked = self.connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
-        found = self.meta("format") if marked else None
-        if found is None:
-            if self._is_empty():
-                raise LogUnavailable(f"{self.path}: {MISSING}")
-            raise LogUnavailable(f"{self.path}: is a database of something else: give another --db")
+    def check_format(self, found: str) -> int:
+        """Return the number of the log's format. Raises LogTooNew for one beyond this program."""
         if int(found) > FORMAT:
             raise LogTooNew(
-                f"{self.path}: was written by a newer tallybook (log format {found}, this one knows "
+                f"{self.place}: was written by a newer tallybook (log format {found}, this one knows "
                 f"{FORMAT}): update tallybook"
             )
-        if int(found) < FORMAT:
-            if self.readonly:
-                raise LogUnavailable(
-                    f"{self.path}: has an older log format ({found}): run `ledger init` as someone who may write it"
-                )
-            from ledger.log.migrate import upgrade
+        return int(found)
 
-            upgrade(self.path)
-        if not self.readonly and not may_write(self.meta("min_writer") or "0"):
-            self.readonly = True
+    @property
+    def log_id(self) -> str:
+        """The id that the log was given when it was made; streams of its own are named by it."""
+        return self.meta("log_id") or ""
+
+    @property
+    def book_stream(self) -> str:
+        """The stream into which this log's own prices, labels and seals go."""
+        return f"{BOOK}:{self.log_id}"
 
     def meta(self, key: str) -> str | None:
         """Return what the log says of itself under a key, None where it says nothing."""
@@ -117,9 +103,8 @@ class Log:
         return None if row is None else str(row[0])
 
     def close(self) -> None:
-        """Close the file. The log cannot be used afterwards."""
+        """Close the log. It cannot be used afterwards."""
         self.connection.close()
-        self.lock.close()
 
     def __enter__(self) -> Log:
         return self
@@ -136,9 +121,38 @@ class Log:
         their stored versions. `blobs` are (event id, blob) pairs, stored in the same commit.
         Raises VersionConflict, EventIdReused, LogReadOnly, LogUnavailable; then nothing was written.
         """
-        from ledger.log.append import append
+        raise NotImplementedError
 
-        return append(self, appends, blobs)
+    def delete_blobs(self, sha256s: Sequence[bytes], linked_until: int) -> bool:
+        """Remove the bytes of blobs, except of those that an event beyond position `linked_until` links.
+
+        What says that they left (`blobs.purged`) is appended before. Return whether no trace of them is left in the
+        files of the database; False where another program keeps it from being cleaned, then do it again.
+        Raises LogReadOnly, LogUnavailable.
+        """
+        raise NotImplementedError
+
+    # accounts: how the projections are written and read, which lie in the same database
+
+    @property
+    def accounts_writable(self) -> bool:
+        """Whether this process may write projections."""
+        return not self.readonly
+
+    def accounts_transaction(self) -> AbstractContextManager[None]:
+        """Hold the place of the one who folds, and a write transaction; roll back on any error.
+
+        Such a commit is not synced to the disk of its own: what a power cut takes away is folded again.
+        """
+        raise NotImplementedError
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Hold a read transaction: all that is read within it is one state of the database."""
+        raise NotImplementedError
+
+    def explain(self, error: Exception) -> str:
+        """Return one line that says what is wrong with the database and what to do next."""
+        raise NotImplementedError
 
     # reading
 
@@ -162,10 +176,28 @@ class Log:
         rows = self.connection.execute(self.sql["stream_events"], (stream_id, after, limit))
         return [Event(*row) for row in rows]
 
+    def book_events(self) -> list[Event]:
+        """Return all events of every book, also of logs that were copied into this one, by when they were recorded."""
+        rows = self.connection.execute(self.sql["book_events"], (BOOK, f"{BOOK}:", f"{BOOK};"))
+        return sorted((Event(*row) for row in rows), key=lambda event: (event.at, event.event_id))
+
     def stream_version(self, stream_id: str) -> int:
         """Return the version of the stream's head, 0 where there is no such stream."""
         row = self.connection.execute(self.sql["stream_head"], (stream_id,)).fetchone()
         return 0 if row is None else int(row[0])
+
+    def heads(self) -> list[Head]:
+        """Return the heads of all streams, at one moment."""
+        return [Head(*row) for row in self.connection.execute(self.sql["heads"])]
+
+    def hash_at(self, stream_id: str, version: int) -> tuple[int, bytes] | None:
+        """Return (position, hash) of a version of a stream, None where there is none."""
+        row = self.connection.execute(self.sql["hash_at"], (stream_id, version)).fetchone()
+        return None if row is None else (int(row[0]), row[1])
+
+    def blob_links(self) -> list[BlobLink]:
+        """Return every blob that is there with every event that it belongs to, in order of the events."""
+        return [BlobLink(*row) for row in self.connection.execute(self.sql["blob_links"])]
 
     def event_at(self, position: int) -> Event:
         """Return the event at a position. Raises KeyError where there is none."""
@@ -180,43 +212,18 @@ class Log:
         return None if row is None else blob_content(*row)
 
 
-def _is_there(path: Path) -> bool:
-    """Return whether there is a file. Raises LogUnavailable where that cannot be seen."""
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise LogUnavailable(f"{path}: cannot be reached ({reason}): check the permissions of its folder") from error
-    return True
-
-
-def _make_file(path: Path) -> None:
-    """Make an empty file that only its owner can read. One that another process just made is left alone.
-
-    An existing file is never opened here: closing it would end the locks that SQLite holds on it.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except OSError as error:
-        if isinstance(error, FileExistsError) and path.exists() and path.parent.is_dir():
-            return
-        reason = error.strerror or str(error)
-        raise LogUnavailable(f"{path}: cannot be created ({reason}): give another place with --db") from error
-
-
 def _host() -> str:
     """Return the host's name without loading the socket library, which costs some milliseconds."""
     return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "unknown")
 
 
 def may_write(minimum: str) -> bool:
-    return _version(__version__) >= _version(minimum)
+    """Return whether this program may write a log whose lowest writer is of version `minimum`."""
+    return version_tuple(__version__) >= version_tuple(minimum)
 
 
-def _version(text: str) -> tuple[int, ...]:
+def version_tuple(text: str) -> tuple[int, ...]:
+    """Return the numbers of a version, to be compared."""
     return tuple(int(part) for part in text.split(".") if part.isdigit())
 
 

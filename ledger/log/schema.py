@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BLOB, Column, ForeignKey, Index, Integer, MetaData, Table, Text, UniqueConstraint
+from sqlalchemy import Column, ForeignKey, Index, MetaData, Table, UniqueConstraint
+
+from ledger.sql.types import BYTES, INTEGER, TEXT
 
 LOG = MetaData()
 
 events = Table(
     "events",
     LOG,
-    Column("position", Integer, primary_key=True),
-    Column("event_id", BLOB, nullable=False, unique=True),
-    Column("session_id", Text),
-    Column("stream_id", Text, nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("type", Text, nullable=False),
-    Column("schema", Integer, nullable=False),
-    Column("at", Integer, nullable=False),
-    Column("writer", Text, nullable=False),
-    Column("cause", BLOB),
-    Column("turn", Text),
-    Column("span", Text),
-    Column("data", Text, nullable=False),
-    Column("prev_hash", BLOB),
-    Column("hash", BLOB, nullable=False),
+    Column("position", INTEGER, primary_key=True, autoincrement=False),
+    Column("event_id", BYTES, nullable=False, unique=True),
+    Column("session_id", TEXT),
+    Column("stream_id", TEXT, nullable=False),
+    Column("version", INTEGER, nullable=False),
+    Column("type", TEXT, nullable=False),
+    Column("schema", INTEGER, nullable=False),
+    Column("at", INTEGER, nullable=False),
+    Column("writer", TEXT, nullable=False),
+    Column("cause", BYTES),
+    Column("turn", TEXT),
+    Column("span", TEXT),
+    Column("data", TEXT, nullable=False),
+    Column("prev_hash", BYTES),
+    Column("hash", BYTES, nullable=False),
     UniqueConstraint("stream_id", "version"),
     sqlite_strict=True,
 )
@@ -31,18 +33,18 @@ events = Table(
 blobs = Table(
     "blobs",
     LOG,
-    Column("sha256", BLOB, primary_key=True),
-    Column("size_bytes", Integer, nullable=False),
-    Column("encoding", Text, nullable=False),
-    Column("bytes", BLOB, nullable=False),
+    Column("sha256", BYTES, primary_key=True),
+    Column("size_bytes", INTEGER, nullable=False),
+    Column("encoding", TEXT, nullable=False),
+    Column("bytes", BYTES, nullable=False),
     sqlite_strict=True,
 )
 
 event_blobs = Table(
     "event_blobs",
     LOG,
-    Column("event_id", BLOB, ForeignKey("events.event_id"), primary_key=True),
-    Column("sha256", BLOB, primary_key=True),
+    Column("event_id", BYTES, ForeignKey("events.event_id"), primary_key=True),
+    Column("sha256", BYTES, primary_key=True),
     Index("event_blobs_by_blob", "sha256"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
@@ -51,8 +53,8 @@ event_blobs = Table(
 log_meta = Table(
     "log_meta",
     LOG,
-    Column("key", Text, primary_key=True),
-    Column("value", Text, nullable=False),
+    Column("key", TEXT, primary_key=True),
+    Column("value", TEXT, nullable=False),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

@@ -33,6 +33,23 @@ def _choose() -> Any:
 driver: Any = _choose()
 """sqlite3 of the interpreter, or pysqlite3 where the interpreter's SQLite lacks the fix."""
 
+
+class FileConnection(driver.Connection):  # type: ignore[misc]
+    """A connection that says of which kind it is, as those of the other database do."""
+
+    dialect = "sqlite"
+
+    def has_table(self, name: str) -> bool:
+        """Return whether the file has a table of that name."""
+        found = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return self.execute(found, (name,)).fetchone() is not None
+
+    @staticmethod
+    def is_missing_table(error: Exception) -> bool:
+        """Return whether an error says that a table is not there (any more)."""
+        return "no such table" in str(error)
+
+
 Connection = Any
 Error: Any = driver.Error
 OperationalError: Any = driver.OperationalError
@@ -49,12 +66,19 @@ def connect(path: Path, *, readonly: bool = False) -> Connection:
     """
     try:
         if not readonly:
-            connection = driver.connect(str(path), isolation_level=None, cached_statements=256)
+            connection = driver.connect(str(path), isolation_level=None, cached_statements=256, factory=FileConnection)
             _set_up(connection, readonly=False)
             return connection
         return _connect_readonly(path)
     except Error as error:
         raise LogUnavailable(explain(error, path)) from error
+
+
+def in_memory() -> Connection:
+    """Open a database in memory, which vanishes when it is closed."""
+    connection = driver.connect(":memory:", isolation_level=None, cached_statements=256, factory=FileConnection)
+    _set_up(connection, readonly=True)
+    return connection
 
 
 def _connect_readonly(path: Path) -> Connection:
@@ -63,7 +87,7 @@ def _connect_readonly(path: Path) -> Connection:
     if not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size):
         options.append("immutable=1")
     uri = path.absolute().as_uri() + "?" + "&".join(options)
-    connection = driver.connect(uri, uri=True, isolation_level=None, cached_statements=256)
+    connection = driver.connect(uri, uri=True, isolation_level=None, cached_statements=256, factory=FileConnection)
     _set_up(connection, readonly=True)
     return connection
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Select, bindparam, func, insert, literal_column, select
-from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy import Select, bindparam, delete, func, insert, literal_column, select
+from sqlalchemy.dialects.postgresql import insert as upsert  # its conflict clauses suit both dialects
 from sqlalchemy.sql import ClauseElement
 
 from ledger.log.schema import blobs, event_blobs, events, log_meta
@@ -16,6 +16,33 @@ def _after() -> Select[tuple[object, ...]]:
         .order_by(events.c.position)
         .limit(bindparam("limit"))
     )
+
+
+def _heads() -> Select[tuple[object, ...]]:
+    newest = select(events.c.stream_id, func.max(events.c.version).label("version")).group_by(events.c.stream_id)
+    last = newest.subquery("last")
+    same = (events.c.stream_id == last.c.stream_id) & (events.c.version == last.c.version)
+    return select(events.c.stream_id, events.c.version, events.c.hash).join(last, same)
+
+
+def _blob_links() -> Select[tuple[object, ...]]:
+    return (
+        select(blobs.c.sha256, blobs.c.size_bytes, events.c.position)
+        .join(event_blobs, event_blobs.c.sha256 == blobs.c.sha256)
+        .join(events, events.c.event_id == event_blobs.c.event_id)
+        .order_by(events.c.position, blobs.c.sha256)
+    )
+
+
+def _delete_blob() -> ClauseElement:
+    """Remove a blob's bytes, unless an event of after the purge was decided links it."""
+    later: Select[tuple[object, ...]] = (
+        select(literal_column("1"))
+        .select_from(event_blobs)
+        .join(events, events.c.event_id == event_blobs.c.event_id)
+        .where(event_blobs.c.sha256 == blobs.c.sha256, events.c.position > bindparam("linked_until"))
+    )
+    return delete(blobs).where(blobs.c.sha256 == bindparam("sha256"), ~later.exists())
 
 
 STATEMENTS: dict[str, ClauseElement] = {
@@ -32,6 +59,16 @@ STATEMENTS: dict[str, ClauseElement] = {
     .where(events.c.stream_id == bindparam("stream_id"), events.c.version > bindparam("version"))
     .order_by(events.c.version)
     .limit(bindparam("limit")),
+    "book_events": select(events).where(
+        (events.c.stream_id == bindparam("kind"))
+        | ((events.c.stream_id > bindparam("low")) & (events.c.stream_id < bindparam("high")))
+    ),
+    "heads": _heads(),
+    "hash_at": select(events.c.position, events.c.hash).where(
+        events.c.stream_id == bindparam("stream_id"), events.c.version == bindparam("version")
+    ),
+    "blob_links": _blob_links(),
+    "delete_blob": _delete_blob(),
     "blob_known": select(func.count()).select_from(blobs).where(blobs.c.sha256 == bindparam("sha256")),
     "put_blob": insert(blobs),
     "link_blob": upsert(event_blobs).on_conflict_do_nothing(),

@@ -31,10 +31,18 @@ from ledger.wire.usage import Usage
 
 Counts = tuple[int | None, int | None, int | None, int | None, int | None]
 _WRITES = {"cache_write_5m", "cache_write_1h"}
+_NANO, _MILLION = 10**9, 10**6
+
+
+Product = tuple[str, int, int]
+"""What was charged (a token class, or `web_search`), how many, and the rate: over the price's denominator."""
 
 
 class Priced(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a span costs under one quote: an integer, or None and the reason."""
+    """What a span costs under one quote: an integer, or None and the reason.
+
+    The cost is the sum of `products`, divided by `denominator` and rounded once. `lines` shows them as decimals.
+    """
 
     cost_nanousd: int | None = None
     lower_bound: bool = False
@@ -44,10 +52,13 @@ class Priced(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rules: tuple[str, ...] = ()
     reason: str = ""
     """Why the cost is unknown, in one line; empty where it is known."""
+    products: tuple[Product, ...] = ()
+    """One a class with tokens; empty where the cost is unknown."""
+    denominator: int = 1
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One product of a price, for `explain`. Exact: the amounts add up to the cost before rounding."""
+    """One product of a price as decimals. Exact: the amounts add up to the cost before rounding."""
 
     what: str
     """A token class, or `web_search`."""
@@ -56,6 +67,10 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     """Nano-dollars a token or a search, every factor included ("1000" is 1 USD per million tokens)."""
     amount_nanousd: str
     """count x rate, a decimal."""
+    rate_usd: str
+    """The rate as prices are listed: US dollars per million tokens, or a search."""
+    amount_usd: str
+    """The amount in US dollars."""
 
 
 def price(quote: Quote, usage: Usage) -> Priced:
@@ -71,41 +86,50 @@ def price(quote: Quote, usage: Usage) -> Priced:
         return Priced(reason=scheme.reason)
     counts, rules = _counts(usage)
     band = _band(scheme, counts)
-    total = 0
-    for count, rate in zip(counts, band.rates, strict=True):
+    products = []
+    for what, count, rate in zip(CLASSES, counts, band.rates, strict=True):
         if count:
             if rate is None:
                 return Priced(reason=_unlisted(counts, band))
-            total += count * rate
+            products.append((what, count, rate))
     if usage.web_searches:
         if scheme.search is None:
             return Priced(reason="web searches have no listed price")
-        total += usage.web_searches * scheme.search
+        products.append(("web_search", usage.web_searches, scheme.search))
         rules = (*rules, "web_search")
-    cost_nanousd = _half_even(total, scheme.denominator)
+    cost_nanousd = _half_even(sum([count * rate for _, count, rate in products]), scheme.denominator)
+    lower, upper, rules = False, False, band.rules + rules
     if None in counts or usage.upper_bound or usage.unsplit_cache_write:
-        return _bounded(cost_nanousd, usage, counts, band, rules)
-    return Priced(cost_nanousd=cost_nanousd, rules=band.rules + rules)
+        lower, upper, rules = _bounded(usage, counts, band, rules)
+    return Priced(
+        cost_nanousd=cost_nanousd,
+        lower_bound=lower,
+        upper_bound=upper,
+        rules=rules,
+        products=tuple(products),
+        denominator=scheme.denominator,
+    )
 
 
-def lines(quote: Quote, usage: Usage) -> tuple[Line, ...]:
+def lines(priced: Priced) -> tuple[Line, ...]:
     """The products that a price is the sum of, one a class with tokens; empty where the cost is unknown."""
-    if price(quote, usage).cost_nanousd is None:
-        return ()
-    scheme = scheme_of(quote, usage.service_tier, usage.speed, usage.region)
-    counts, _ = _counts(usage)
-    rated = list(zip(CLASSES, counts, _band(scheme, counts).rates, strict=True))
-    rated.append(("web_search", usage.web_searches, scheme.search))
+    below = priced.denominator
     return tuple(
         Line(
             what=what,
             count=count,
-            rate_nanousd=_decimal(rate, scheme.denominator),
-            amount_nanousd=_decimal(count * rate, scheme.denominator),
+            rate_nanousd=_decimal(rate, below),
+            amount_nanousd=_decimal(count * rate, below),
+            rate_usd=_decimal(rate, below * (_NANO if what == "web_search" else _NANO // _MILLION)),
+            amount_usd=_decimal(count * rate, below * _NANO),
         )
-        for what, count, rate in rated
-        if count and rate is not None
+        for what, count, rate in priced.products
     )
+
+
+def exact_usd(priced: Priced) -> str:
+    """The sum of the products before it was rounded, in US dollars, a decimal."""
+    return _decimal(sum(count * rate for _, count, rate in priced.products), priced.denominator * _NANO)
 
 
 def _counts(usage: Usage) -> tuple[Counts, tuple[str, ...]]:
@@ -140,20 +164,13 @@ def _half_even(total: int, denominator: int) -> int:
     return whole
 
 
-def _bounded(cost_nanousd: int, usage: Usage, counts: Counts, band: Rated, rules: tuple[str, ...]) -> Priced:
-    """The same cost, with the bounds that unknown counts make of it."""
-    notes = list(rules)
+def _bounded(usage: Usage, counts: Counts, band: Rated, rules: tuple[str, ...]) -> tuple[bool, bool, tuple[str, ...]]:
+    """Whether unknown counts make a cost a lower and an upper bound, and the rules with what says so."""
     missing = [f"unreported:{what}" for what in _unreported(usage, counts, band)]
     if usage.unsplit_cache_write and usage.cache_write_5m:
         missing.insert(0, "cache_write_as_5m")
-    if usage.upper_bound:
-        notes.append("input_at_full_rate")
-    return Priced(
-        cost_nanousd=cost_nanousd,
-        lower_bound=bool(missing),
-        upper_bound=usage.upper_bound,
-        rules=(*band.rules, *notes, *missing),
-    )
+    notes = ("input_at_full_rate",) if usage.upper_bound else ()
+    return bool(missing), usage.upper_bound, (*rules, *notes, *missing)
 
 
 def _unreported(usage: Usage, counts: Counts, band: Rated) -> list[str]:

@@ -15,6 +15,7 @@ from ledger.accounts.store import Store
 from ledger.errors import EventIdReused, VersionConflict
 from ledger.events.envelope import EncodedBody, NewEvent
 from ledger.events.sources import SourceBilled
+from ledger.evidence.purge import Purged
 from ledger.ids import id_text, named_id, new_id
 from ledger.log.log import Log, StreamAppend
 from ledger.prices.book import Book
@@ -127,6 +128,8 @@ class _Pass:
         self.log, self.reports, self.torn, self.progress = log, reports, torn, progress
         with catchup.snapshot(log) as view:
             self.sources = {row[0]: Source(*row) for row in view.store.all("all_sources")}
+            self.purged = Purged(view)
+        self.origin = origin_of(log)
         self.recorded: set[str] = set()
         self.versions: dict[str, int] = {}
         self.raced: set[str] = set()
@@ -166,16 +169,21 @@ class _Pass:
 
     def _task(self, one: Found, by_inode: dict[tuple[int, int], list[Source]]) -> Task | None:
         """Return what there is to read of a file, None where it stands as it was read."""
-        stream_id = f"source:{id_text(named_id('source', one.client, os.path.abspath(one.path)))}"
+        path = os.path.abspath(one.path)
+        stream_id = f"source:{id_text(named_id('source', self.origin, one.client, path))}"
         known = self.sources.get(stream_id)
+        if known is None:  # in a log made before origins were kept
+            before = f"source:{id_text(named_id('source', one.client, path))}"
+            known = self.sources.get(before)
+            stream_id = before if known else stream_id
         if known is None:
             for source in by_inode.get((one.device, one.inode), ()):
-                if source.client == one.client and not os.path.exists(source.path):
+                if source.client == one.client and source.origin == self.origin and not os.path.exists(source.path):
                     known, stream_id = source, source.stream_id  # renamed: it goes on under its old stream
                     by_inode[one.device, one.inode].remove(source)  # of two new names only one is its
                     break
         if known is None:
-            return Task(one, stream_id, 0, 0, "", "{}", self._billing(one))
+            return Task(one, stream_id, 0, 0, "", "{}", self._billing(one), self.origin)
         same = (known.size, known.mtime_ns, known.device, known.inode)
         if same == (one.size, one.mtime_ns, one.device, one.inode):
             if known.end < known.size and one.path.suffix != ".zst":  # packed, it has another size
@@ -225,10 +233,11 @@ class _Pass:
         for stream_id, items in by_stream.items():
             version = self.versions[stream_id]
             events = []
-            for number, (_, item) in enumerate(items, version + 1):
+            for number, (client, item) in enumerate(items, version + 1):
                 event_id = named_id(stream_id, str(number), str(item.begin), str(item.end))
                 events.append(NewEvent(body=EncodedBody(item.type, item.data), event_id=event_id))
-                blobs += [(event_id, as_blob(fields)) for fields in item.blobs]
+                kept = self.purged.left([as_blob(fields) for fields in item.blobs], client, item.data)
+                blobs += [(event_id, blob) for blob in kept]
             appends.append(StreamAppend(stream_id, version, events))
         self.log.append(appends, blobs)
         for stream_id, items in by_stream.items():
@@ -245,6 +254,21 @@ class _Pass:
             if quote.name not in self.recorded:
                 record_quote(self.log, quote)
                 self.recorded.add(quote.name)
+
+
+def origin_of(log: Log) -> str:
+    """Return what a log's own sources are named apart by: its id, and on a log of many machines the machine's.
+
+    Streams of several logs can then be copied into one, though their files had the same paths.
+    """
+    return log.log_id if log.kind == "sqlite" else f"{log.log_id}/{_machine()}"
+
+
+def _machine() -> str:
+    try:
+        return Path("/etc/machine-id").read_text("ascii").strip() or os.uname().nodename
+    except (OSError, ValueError):
+        return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "unknown")
 
 
 def _account(log: Log, clients: Sequence[str]) -> dict[str, dict[str, int]]:

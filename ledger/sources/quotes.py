@@ -18,9 +18,6 @@ from ledger.log.log import Log, StreamAppend
 from ledger.prices.book import USER, Book
 from ledger.prices.quote import Quote
 
-BOOK_STREAM = "book"
-
-_RECORDED = "SELECT type, schema, data FROM events WHERE stream_id = ? AND type = 'quote.recorded' ORDER BY version"
 _UNPRICED_MODELS = """SELECT DISTINCT d.provider, d.model
 FROM gen_spans AS p JOIN gen_dimensions AS d ON d.dimension_id = p.dimension_id
 WHERE d.kind = 'model' AND d.model <> '' AND p.quote = 0"""
@@ -40,9 +37,10 @@ def recorded_quotes(log: Log) -> dict[str, Quote]:
     That order decides which of several wins; a quote that was only checked again keeps its place.
     """
     found: dict[str, Quote] = {}
-    for type_, schema, data in log.connection.execute(_RECORDED, (BOOK_STREAM,)):
-        body = decode(type_, schema, data)
-        found[body.sha256] = Quote.from_json(bytes(body.quote))
+    for event in log.book_events():
+        if event.type == "quote.recorded":
+            body = decode(event.type, event.schema, event.data)
+            found[body.sha256] = Quote.from_json(bytes(body.quote))
     return found
 
 
@@ -62,7 +60,7 @@ def refresh(log: Log) -> Refreshed:
     from ledger.prices.refresh import fresh_quotes  # half a second, and only this command needs it
 
     if log.readonly:
-        raise LogReadOnly(f"{log.path}: may not be written by you: check its permissions")
+        raise LogReadOnly(f"{log.place}: may not be written by you: check its permissions")
     recorded = recorded_quotes(log)
     used = {name: quote for name, quote in recorded.items() if quote.source != USER}
     book = Book.bundled().with_quotes(used.values())
@@ -84,7 +82,7 @@ def refresh(log: Log) -> Refreshed:
 def _unpriced_models(log: Log) -> set[tuple[str, str]]:
     """Return (provider, model) of spans without a quote, and the same without a provider: any maker's."""
     with snapshot(log) as view:
-        rows = view.store.connection.execute(view.store.named(_UNPRICED_MODELS)).fetchall()
+        rows = view.store.query(_UNPRICED_MODELS).fetchall()
     return {(provider, model) for row in rows for provider, model in (row, ("", row[1]))}
 
 
@@ -95,7 +93,7 @@ def _checked(log: Log, fresh: Quote, laid: tuple[Quote, ...], recorded: dict[str
         return
     if (same.checked_at or "") < fresh.checked_at:
         again = msgspec.structs.replace(same, checked_at=fresh.checked_at)
-        append_to_book(log, log.stream_version(BOOK_STREAM), [recording(again, fresh.checked_at)])
+        append_to_book(log, log.stream_version(log.book_stream), [recording(log, again, fresh.checked_at)])
 
 
 def _distinct(quote: Quote, recorded: dict[str, Quote]) -> Quote:
@@ -110,7 +108,7 @@ def record_quote(log: Log, quote: Quote) -> None:
     """Append `quote.recorded` unless the log has it: a quote is a fact under its own name."""
     while True:
         try:
-            log.append([StreamAppend(BOOK_STREAM, log.stream_version(BOOK_STREAM), [recording(quote)])])
+            log.append([StreamAppend(log.book_stream, log.stream_version(log.book_stream), [recording(log, quote)])])
             return
         except EventIdReused:  # recorded before, checked at another date
             return
@@ -118,16 +116,16 @@ def record_quote(log: Log, quote: Quote) -> None:
             continue
 
 
-def recording(quote: Quote, *identity: str) -> NewEvent:
-    """Return the event that records a quote; its id is found again from the quote's name and what follows."""
+def recording(log: Log, quote: Quote, *identity: str) -> NewEvent:
+    """Return the event that records a quote in a log's book; its id is found again from both and what follows."""
     body = QuoteRecorded(quote.name, msgspec.Raw(quote.to_json()))
-    return NewEvent(body=body, event_id=named_id("quote", quote.name, *identity))
+    return NewEvent(body=body, event_id=named_id("quote", log.log_id, quote.name, *identity))
 
 
 def append_to_book(log: Log, version: int, events: list[NewEvent]) -> bool:
     """Append to the book stream at a version; return False where another program was faster."""
     try:
-        log.append([StreamAppend(BOOK_STREAM, version, events)])
+        log.append([StreamAppend(log.book_stream, version, events)])
     except (VersionConflict, EventIdReused):
         return False
     return True

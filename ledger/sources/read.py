@@ -36,6 +36,8 @@ class Task(NamedTuple):
     carry: str
     billing: str = ""
     """How its use is billed, as far as known."""
+    origin: str = ""
+    """Which log, on which machine, reads it."""
 
 
 class Item(msgspec.Struct, array_like=True):
@@ -66,7 +68,7 @@ def read_source(task: Task, find_quote: FindQuote, projects: Projects) -> Iterat
         if task.version == 0:
             found = task.found
             place = (text_of(found.path), text_of(found.root), found.device, found.inode)
-            yield _item(task, SourceOpened(found.client, *place, task.billing))
+            yield _item(task, SourceOpened(found.client, *place, task.billing, task.origin))
         elif size < begin or (begin and tail_digest(file, begin) != task.tail):
             yield _item(task, SourceTruncated(offset=begin, size=size))
             begin, carry = 0, "{}"

@@ -16,7 +16,7 @@ from ledger.ids import new_id
 from ledger.log.log import Log
 from ledger.prices.book import Book
 from ledger.prices.quote import Quote
-from ledger.sources.quotes import BOOK_STREAM, append_to_book, recorded_quotes, recording
+from ledger.sources.quotes import append_to_book, recorded_quotes, recording
 
 _ATTEMPTS = 5
 _MODEL_SPANS = """SELECT p.span_id, d.model, p.occurred_at, q.sha256, p.cost_nanousd, p.source_position,
@@ -27,7 +27,6 @@ WHERE d.kind = 'model' AND d.model <> ''
   AND (p.input_uncached IS NOT NULL OR p.cache_read IS NOT NULL OR p.output IS NOT NULL)
 ORDER BY p.source_position"""
 """Spans that a price can price: where no token was reported, no price makes a cost."""
-_COSTS = "SELECT span_id, cost_nanousd FROM gen_spans WHERE span_id IN (SELECT value FROM json_each(?))"
 
 
 class Repriced(NamedTuple):
@@ -49,9 +48,9 @@ def reprice(log: Log, model: str | None, reason: str) -> Repriced:
     programs change the prices all the time.
     """
     if log.readonly:
-        raise LogReadOnly(f"{log.path}: may not be written by you: check its permissions")
+        raise LogReadOnly(f"{log.place}: may not be written by you: check its permissions")
     for _ in range(_ATTEMPTS):
-        version = log.stream_version(BOOK_STREAM)
+        version = log.stream_version(log.book_stream)
         recorded = recorded_quotes(log)
         with snapshot(log) as view:
             if model is not None:
@@ -62,23 +61,23 @@ def reprice(log: Log, model: str | None, reason: str) -> Repriced:
         if not moves:
             return Repriced([], {}, {}, position)
         unknown = sorted({move.new for move in moves} - recorded.keys())
-        events = [recording(choose.quotes[name]) for name in unknown]
+        events = [recording(log, choose.quotes[name]) for name in unknown]
         events += [NewEvent(body=body, event_id=new_id()) for body in bodies(moves, reason)]
         if append_to_book(log, version, events):
             return _outcome(log, moves, choose.quotes)
-    raise LogUnavailable(f"{log.path}: other programs change the prices at the same time: run this again")
+    raise LogUnavailable(f"{log.place}: other programs change the prices at the same time: run this again")
 
 
 def _check_model(view: View, model: str) -> None:
-    text = view.store.named("SELECT 1 FROM gen_dimensions WHERE kind = 'model' AND model = ? LIMIT 1")
-    if view.store.connection.execute(text, (model,)).fetchone() is None:
+    asked = "SELECT 1 FROM gen_dimensions WHERE kind = 'model' AND model = ? LIMIT 1"
+    if view.store.query(asked, model).fetchone() is None:
         raise UsageError(f"--model {model}: the log has no such model: `ledger report --by model` lists them")
 
 
 def _outcome(log: Log, moves: list[Move], quotes: dict[str, Quote]) -> Repriced:
     wanted = msgspec.json.encode([span.span_id for move in moves for span in move.spans]).decode()
     with snapshot(log) as view:
-        costs = dict(view.store.connection.execute(view.store.named(_COSTS), (wanted,)).fetchall())
+        costs = dict(view.store.all("costs_of_spans", wanted))
         return Repriced(moves, quotes, costs, view.position)
 
 
@@ -96,7 +95,7 @@ class _Chooser:
     def spans(self) -> Iterator[PricedSpan]:
         """Yield every model span that a price can price."""
         provider_of = self._providers()
-        for row in self.view.store.connection.execute(self.view.store.named(_MODEL_SPANS)):
+        for row in self.view.store.query(_MODEL_SPANS):
             span_id, model, occurred_at, quote, cost, position, index, provider = row
             choice = self._choice(provider_of(position, index, provider), model, occurred_at)
             yield PricedSpan(span_id, model, occurred_at, quote or "", choice, cost)

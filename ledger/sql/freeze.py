@@ -5,50 +5,62 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from sqlalchemy import MetaData
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import Dialect, MetaData
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine.interfaces import BindTyping
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql import ClauseElement
 
 from ledger.accounts import schema as accounts
 from ledger.accounts.statements import STATEMENTS as ACCOUNTS
 from ledger.log import schema as log
+from ledger.log.postgres_schema import FUNCTIONS
+from ledger.log.postgres_schema import GUARDS as POSTGRESQL_GUARDS
 from ledger.log.statements import STATEMENTS as LOG
 from ledger.sql import FOLDER
 
-_DIALECT = sqlite.dialect(paramstyle="qmark")
+DIALECTS: dict[str, Dialect] = {
+    "sqlite": sqlite.dialect(paramstyle="qmark"),
+    "postgresql": postgresql.dialect(paramstyle="qmark"),  # type: ignore[no-untyped-call]
+}
+DIALECTS["postgresql"].bind_typing = BindTyping.NONE  # the columns say the types well enough
 
 
-def _text(clause: ClauseElement) -> str:
-    text = str(clause.compile(dialect=_DIALECT)).replace("\t", "  ")
+def _text(clause: ClauseElement, dialect: Dialect) -> str:
+    text = str(clause.compile(dialect=dialect)).replace("\t", "  ")
     text = text.replace(" OFFSET ?", "")  # the dialect adds a parameter for the offset that no statement has
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
-def _tables(metadata: MetaData) -> Iterable[str]:
+def _tables(metadata: MetaData, dialect: Dialect) -> Iterable[str]:
     for table in metadata.sorted_tables:
-        yield _text(CreateTable(table))
+        yield _text(CreateTable(table), dialect)
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
-            yield _text(CreateIndex(index))
+            yield _text(CreateIndex(index), dialect)
 
 
-def frozen() -> dict[str, str]:
-    """Return file name -> content of everything under ledger/sql/sqlite."""
+def frozen(name: str) -> dict[str, str]:
+    """Return file name -> content of everything under ledger/sql/NAME, a dialect."""
+    dialect = DIALECTS[name]
     named = {**LOG, **ACCOUNTS}
+    extras = log.GUARDS if name == "sqlite" else (*FUNCTIONS, *POSTGRESQL_GUARDS)
     scripts = {
-        "log.sql": [*_tables(log.LOG), *log.GUARDS],
-        "projections.sql": list(_tables(accounts.PROJECTIONS)),
+        "log.sql": [*_tables(log.LOG, dialect), *extras],
+        "projections.sql": list(_tables(accounts.PROJECTIONS, dialect)),
+        "checkpoint.sql": list(_tables(accounts.CHECKPOINT, dialect)),
     }
-    files = {name: ";;\n\n".join(parts) + ";;\n" for name, parts in scripts.items()}
-    files["statements.sql"] = "\n\n".join(f"-- name: {name}\n{_text(named[name])};" for name in sorted(named)) + "\n"
+    files = {file: ";;\n\n".join(parts) + ";;\n" for file, parts in scripts.items()}
+    texts = (f"-- name: {one}\n{_text(named[one], dialect)};" for one in sorted(named))
+    files["statements.sql"] = "\n\n".join(texts) + "\n"
     return files
 
 
 def write(folder: Path) -> None:
-    """Write every frozen file below `folder`/sqlite."""
-    (folder / "sqlite").mkdir(exist_ok=True)
-    for name, content in frozen().items():
-        (folder / "sqlite" / name).write_text(content, "ascii")
+    """Write every frozen file below `folder`/DIALECT."""
+    for dialect in DIALECTS:
+        (folder / dialect).mkdir(exist_ok=True)
+        for name, content in frozen(dialect).items():
+            (folder / dialect / name).write_text(content, "ascii")
 
 
 if __name__ == "__main__":

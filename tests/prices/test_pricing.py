@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from ledger.prices.book import Book
-from ledger.prices.pricing import Priced, lines, price
+from ledger.prices.pricing import Priced, exact_usd, lines, price
 from ledger.prices.quote import Band, PriceError, Quote
 from ledger.wire.usage import Usage
 
@@ -22,7 +23,12 @@ def us(text: str) -> int:
 def cost(model: str, usage: Usage, provider: str = "anthropic", at: str = "2026-11-30") -> Priced:
     quote = BOOK.find(provider, model, us(at))
     assert quote is not None, model
-    return price(quote, usage)
+    return bare(price(quote, usage))
+
+
+def bare(priced: Priced) -> Priced:
+    """What is compared by hand: cost, bounds, rules, reason. The products have tests of their own."""
+    return msgspec.structs.replace(priced, products=(), denominator=1)
 
 
 def known(model: str, usage: Usage, provider: str = "anthropic", at: str = "2026-11-30") -> int:
@@ -345,13 +351,28 @@ def test_lines_add_up_to_the_cost() -> None:
     """Opus 4.6 batch in the US with a search: each product exact, 1.1 x 2.5 USD/M = 2,750 nano a token."""
     quote = BOOK.find("anthropic", "claude-opus-4-6", us("2026-11-30"))
     assert quote is not None
-    told = lines(quote, usage(1000, output=10, web_searches=2, service_tier="batch", region="us"))
+    priced = price(quote, usage(1000, output=10, web_searches=2, service_tier="batch", region="us"))
+    told = lines(priced)
     assert [(line.what, line.count, line.rate_nanousd, line.amount_nanousd) for line in told] == [
         ("input", 1000, "2750", "2750000"),
         ("output", 10, "13750", "137500"),
         ("web_search", 2, "10000000", "20000000"),
     ]
-    assert lines(quote, usage(1, region="mars")) == ()
+    assert [(line.rate_usd, line.amount_usd) for line in told] == [
+        ("2.75", "0.00275"),
+        ("13.75", "0.0001375"),
+        ("0.01", "0.02"),
+    ]
+    assert (priced.cost_nanousd, exact_usd(priced)) == (22_887_500, "0.0228875")
+    assert lines(price(quote, usage(1, region="mars"))) == ()
+
+
+def test_what_was_rounded_off_is_shown() -> None:
+    """OBS-55: 3 tokens at 0.0005 USD/M are 1.5 nano-dollars; the cost is the even 2, the lines say 1.5."""
+    quote = Quote(provider="", model="m", tiers={"standard": (Band(input="0.0005"),)}, source="test")
+    priced = price(quote, usage(3))
+    assert (priced.cost_nanousd, exact_usd(priced)) == (2, "0.0000000015")
+    assert [line.amount_nanousd for line in lines(priced)] == ["1.5"]
 
 
 def test_a_malformed_quote_is_an_error_not_a_price() -> None:

@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.prices.pricing import lines, price
+from ledger.prices.pricing import exact_usd, lines, price
 from ledger.prices.quote import Band, Quote
 from ledger.wire.usage import Usage
 
@@ -130,12 +130,14 @@ def test_the_same_price_again_and_from_the_recorded_json(quote: Quote, usage: Us
 
 @given(quotes(complete=False), usages())
 def test_lines_add_up(quote: Quote, usage: Usage) -> None:
+    """OBS-55: the lines of a price are exact, and rounding their sum once is the price."""
     priced = price(quote, usage)
     total = Decimal(0)
-    for line in lines(quote, usage):
+    for line in lines(priced):
         assert EXACT.multiply(Decimal(line.rate_nanousd), Decimal(line.count)) == Decimal(line.amount_nanousd)
         total = EXACT.add(total, Decimal(line.amount_nanousd))
     assert int(total.quantize(Decimal(1), ROUND_HALF_EVEN, EXACT)) == (priced.cost_nanousd or 0)
+    assert EXACT.multiply(Decimal(exact_usd(priced)), Decimal(10**9)) == total
 
 
 @st.composite

@@ -43,6 +43,27 @@ CREATE TABLE gen_jobs (
 
 CREATE INDEX gen_jobs_by_group ON gen_jobs (group_id);;
 
+CREATE TABLE gen_labels (
+  session_key INTEGER NOT NULL,
+  label TEXT NOT NULL,
+  value TEXT NOT NULL,
+  set_at INTEGER NOT NULL,
+  event_id TEXT NOT NULL,
+  PRIMARY KEY (session_key, label)
+)
+ WITHOUT ROWID,
+ STRICT;;
+
+CREATE TABLE gen_purged (
+  sha256 TEXT NOT NULL,
+  client TEXT NOT NULL,
+  session_id TEXT NOT NULL,
+  before_at INTEGER NOT NULL,
+  PRIMARY KEY (sha256, client, session_id, before_at)
+)
+ WITHOUT ROWID,
+ STRICT;;
+
 CREATE TABLE gen_quotes (
   quote_key INTEGER NOT NULL,
   sha256 TEXT NOT NULL,
@@ -101,6 +122,7 @@ CREATE TABLE gen_sources (
   inode INTEGER NOT NULL,
   carry TEXT NOT NULL,
   billing TEXT NOT NULL,
+  origin TEXT NOT NULL,
   PRIMARY KEY (stream_id)
 )
  STRICT;;

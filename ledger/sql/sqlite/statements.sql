@@ -26,7 +26,7 @@ SELECT gen_quotes.quote_key, gen_quotes.sha256, gen_quotes.quote, gen_quotes.sup
 FROM gen_quotes;
 
 -- name: all_sources
-SELECT gen_sources.stream_id, gen_sources.client, gen_sources.path, gen_sources.root, gen_sources.version, gen_sources."end", gen_sources.tail, gen_sources.size, gen_sources.mtime_ns, gen_sources.device, gen_sources.inode, gen_sources.carry, gen_sources.billing
+SELECT gen_sources.stream_id, gen_sources.client, gen_sources.path, gen_sources.root, gen_sources.version, gen_sources."end", gen_sources.tail, gen_sources.size, gen_sources.mtime_ns, gen_sources.device, gen_sources.inode, gen_sources.carry, gen_sources.billing, gen_sources.origin
 FROM gen_sources;
 
 -- name: any_span_quote
@@ -41,6 +41,26 @@ INSERT INTO events (position, event_id, session_id, stream_id, version, type, sc
 SELECT count(*) AS count_1
 FROM blobs
 WHERE blobs.sha256 = ?;
+
+-- name: blob_links
+SELECT blobs.sha256, blobs.size_bytes, events.position
+FROM blobs JOIN event_blobs ON event_blobs.sha256 = blobs.sha256 JOIN events ON events.event_id = event_blobs.event_id ORDER BY events.position, blobs.sha256;
+
+-- name: book_events
+SELECT events.position, events.event_id, events.session_id, events.stream_id, events.version, events.type, events.schema, events.at, events.writer, events.cause, events.turn, events.span, events.data, events.prev_hash, events.hash
+FROM events
+WHERE events.stream_id = ? OR events.stream_id > ? AND events.stream_id < ?;
+
+-- name: costs_of_spans
+SELECT gen_spans.span_id, gen_spans.cost_nanousd
+FROM gen_spans
+WHERE gen_spans.span_id IN (SELECT wanted.value
+FROM json_each(?) AS wanted);
+
+-- name: delete_blob
+DELETE FROM blobs WHERE blobs.sha256 = ? AND NOT (EXISTS (SELECT 1
+FROM event_blobs JOIN events ON events.event_id = event_blobs.event_id
+WHERE event_blobs.sha256 = blobs.sha256 AND events.position > ?));
 
 -- name: dimension
 SELECT gen_dimensions.dimension_id, gen_dimensions.project, gen_dimensions.branch, gen_dimensions.client, gen_dimensions.who, gen_dimensions.agent, gen_dimensions.provider, gen_dimensions.model, gen_dimensions.kind, gen_dimensions.tool, gen_dimensions.status
@@ -101,9 +121,19 @@ SELECT blobs.encoding, blobs.bytes
 FROM blobs
 WHERE blobs.sha256 = ?;
 
+-- name: hash_at
+SELECT events.position, events.hash
+FROM events
+WHERE events.stream_id = ? AND events.version = ?;
+
 -- name: head_position
 SELECT coalesce(max(events.position), 0) AS coalesce_1
 FROM events;
+
+-- name: heads
+SELECT events.stream_id, events.version, events.hash
+FROM events JOIN (SELECT events.stream_id AS stream_id, max(events.version) AS version
+FROM events GROUP BY events.stream_id) AS last ON events.stream_id = last.stream_id AND events.version = last.version;
 
 -- name: import_sums
 SELECT sum(gen_totals.requests) AS requests, sum(gen_totals.beside) AS beside, sum(gen_totals.lines) AS lines, sum(gen_totals.copied_lines) AS copied_lines, sum(gen_totals.replayed_lines) AS replayed_lines, sum(gen_totals.lower_bound_spans) AS lower_bound_spans, sum(gen_totals.unpriced_spans) AS unpriced_spans
@@ -120,6 +150,11 @@ SELECT gen_jobs.job_key, gen_jobs.call_id, gen_jobs.client, gen_jobs.tool, gen_j
 FROM gen_jobs
 WHERE gen_jobs.group_id = ?;
 
+-- name: label
+SELECT gen_labels.session_key, gen_labels.label, gen_labels.value, gen_labels.set_at, gen_labels.event_id
+FROM gen_labels
+WHERE gen_labels.session_key = ? AND gen_labels.label = ?;
+
 -- name: link_blob
 INSERT INTO event_blobs (event_id, sha256) VALUES (?, ?) ON CONFLICT DO NOTHING;
 
@@ -127,6 +162,11 @@ INSERT INTO event_blobs (event_id, sha256) VALUES (?, ?) ON CONFLICT DO NOTHING;
 SELECT log_meta.value
 FROM log_meta
 WHERE log_meta."key" = ?;
+
+-- name: purged
+SELECT gen_purged.sha256, gen_purged.client, gen_purged.session_id, gen_purged.before_at
+FROM gen_purged
+WHERE gen_purged.sha256 = ?;
 
 -- name: put_agent
 INSERT INTO gen_agents (session_key, agent_id, agent_type, call_id) VALUES (?, ?, ?, ?) ON CONFLICT (session_key, agent_id) DO UPDATE SET agent_type = excluded.agent_type, call_id = excluded.call_id;
@@ -140,8 +180,14 @@ INSERT INTO gen_dimensions (dimension_id, project, branch, client, who, agent, p
 -- name: put_job
 INSERT INTO gen_jobs (job_key, call_id, client, tool, group_id, agent_id, agent_type, called_at, returned_at, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job_key) DO UPDATE SET call_id = excluded.call_id, client = excluded.client, tool = excluded.tool, group_id = excluded.group_id, agent_id = excluded.agent_id, agent_type = excluded.agent_type, called_at = excluded.called_at, returned_at = excluded.returned_at, status = excluded.status;
 
+-- name: put_label
+INSERT INTO gen_labels (session_key, label, value, set_at, event_id) VALUES (?, ?, ?, ?, ?) ON CONFLICT (session_key, label) DO UPDATE SET value = excluded.value, set_at = excluded.set_at, event_id = excluded.event_id;
+
 -- name: put_meta
 INSERT INTO log_meta ("key", value) VALUES (?, ?);
+
+-- name: put_purged
+INSERT INTO gen_purged (sha256, client, session_id, before_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: put_quote
 INSERT INTO gen_quotes (quote_key, sha256, quote, superseded_by) VALUES (?, ?, ?, ?) ON CONFLICT (quote_key) DO UPDATE SET sha256 = excluded.sha256, quote = excluded.quote, superseded_by = excluded.superseded_by;
@@ -153,7 +199,7 @@ INSERT INTO gen_sessions (session_key, session_id, client, forked_from, parent, 
 INSERT INTO gen_sightings (group_id, variant, session_key, agent_id, sidechain, nested, first_at, last_at, lines, final, ending, rank, digest, source_position, source_index) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (group_id, variant, session_key, agent_id, sidechain, nested) DO UPDATE SET first_at = excluded.first_at, last_at = excluded.last_at, lines = excluded.lines, final = excluded.final, ending = excluded.ending, rank = excluded.rank, digest = excluded.digest, source_position = excluded.source_position, source_index = excluded.source_index;
 
 -- name: put_source
-INSERT INTO gen_sources (stream_id, client, path, root, version, "end", tail, size, mtime_ns, device, inode, carry, billing) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (stream_id) DO UPDATE SET client = excluded.client, path = excluded.path, root = excluded.root, version = excluded.version, "end" = excluded."end", tail = excluded.tail, size = excluded.size, mtime_ns = excluded.mtime_ns, device = excluded.device, inode = excluded.inode, carry = excluded.carry, billing = excluded.billing;
+INSERT INTO gen_sources (stream_id, client, path, root, version, "end", tail, size, mtime_ns, device, inode, carry, billing, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (stream_id) DO UPDATE SET client = excluded.client, path = excluded.path, root = excluded.root, version = excluded.version, "end" = excluded."end", tail = excluded.tail, size = excluded.size, mtime_ns = excluded.mtime_ns, device = excluded.device, inode = excluded.inode, carry = excluded.carry, billing = excluded.billing, origin = excluded.origin;
 
 -- name: put_span
 INSERT INTO gen_spans (span_id, session_key, agent_id, turn_key, dimension_id, occurred_at, parent, ended_at, ran_us, waited_us, input_uncached, cache_read, cache_write_5m, cache_write_1h, output, reasoning, reported_total, web_searches, partial, lower_bound, upper_bound, cost_nanousd, named_quote, quote, first_cost_nanousd, reported_cost_nanousd, attempt, attempt_kind, http_status, part, call_id, source_position, source_index, final, ending, lines, copied_lines, replayed_lines, rank, digest, sidechain, nested, contested) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (span_id) DO UPDATE SET session_key = excluded.session_key, agent_id = excluded.agent_id, turn_key = excluded.turn_key, dimension_id = excluded.dimension_id, occurred_at = excluded.occurred_at, parent = excluded.parent, ended_at = excluded.ended_at, ran_us = excluded.ran_us, waited_us = excluded.waited_us, input_uncached = excluded.input_uncached, cache_read = excluded.cache_read, cache_write_5m = excluded.cache_write_5m, cache_write_1h = excluded.cache_write_1h, output = excluded.output, reasoning = excluded.reasoning, reported_total = excluded.reported_total, web_searches = excluded.web_searches, partial = excluded.partial, lower_bound = excluded.lower_bound, upper_bound = excluded.upper_bound, cost_nanousd = excluded.cost_nanousd, named_quote = excluded.named_quote, quote = excluded.quote, first_cost_nanousd = excluded.first_cost_nanousd, reported_cost_nanousd = excluded.reported_cost_nanousd, attempt = excluded.attempt, attempt_kind = excluded.attempt_kind, http_status = excluded.http_status, part = excluded.part, call_id = excluded.call_id, source_position = excluded.source_position, source_index = excluded.source_index, final = excluded.final, ending = excluded.ending, lines = excluded.lines, copied_lines = excluded.copied_lines, replayed_lines = excluded.replayed_lines, rank = excluded.rank, digest = excluded.digest, sidechain = excluded.sidechain, nested = excluded.nested, contested = excluded.contested;
@@ -203,7 +249,7 @@ FROM gen_sightings
 WHERE gen_sightings.group_id = ?;
 
 -- name: source
-SELECT gen_sources.stream_id, gen_sources.client, gen_sources.path, gen_sources.root, gen_sources.version, gen_sources."end", gen_sources.tail, gen_sources.size, gen_sources.mtime_ns, gen_sources.device, gen_sources.inode, gen_sources.carry, gen_sources.billing
+SELECT gen_sources.stream_id, gen_sources.client, gen_sources.path, gen_sources.root, gen_sources.version, gen_sources."end", gen_sources.tail, gen_sources.size, gen_sources.mtime_ns, gen_sources.device, gen_sources.inode, gen_sources.carry, gen_sources.billing, gen_sources.origin
 FROM gen_sources
 WHERE gen_sources.stream_id = ?;
 
