@@ -96,7 +96,9 @@ class Maker:
         cached, own = 20_000, 0
         while own < count:
             if own % 8 == 0:
-                lines.append(f'{{"k":"prompt","c":0,"o":{len(lines) * 900},"at":{at},"id":"{self.word(8)}-{self.word(12)}"}}')
+                lines.append(
+                    f'{{"k":"prompt","c":0,"o":{len(lines) * 900},"at":{at},"id":"{self.word(8)}-{self.word(12)}"}}'
+                )
             at += self.random.randrange(2_000_000, 60_000_000)
             fresh = self.random.randrange(200, 4_000)
             cached += fresh
@@ -108,9 +110,13 @@ class Maker:
                 continue
             text, message = self._response(0, len(lines), at, model, fresh, cached)
             if rand() < 0.02:  # an opening that another line, not the next one, completes
-                opening = text.replace('"stop":"end_turn",', "").replace(',"output_tokens":', ',"output_tokens":1,"was":')
+                opening = text.replace('"stop":"end_turn",', "").replace(
+                    ',"output_tokens":', ',"output_tokens":1,"was":'
+                )
                 lines.append(opening)
-                lines.append(f'{{"k":"prompt","c":0,"o":{len(lines) * 900},"at":{at},"id":"{self.word(8)}-{self.word(12)}"}}')
+                lines.append(
+                    f'{{"k":"prompt","c":0,"o":{len(lines) * 900},"at":{at},"id":"{self.word(8)}-{self.word(12)}"}}'
+                )
             lines.append(text)
             own += 1
             if rand() < 0.002:
@@ -131,7 +137,10 @@ class Maker:
         self.responses += own
         if rand() < 0.3:
             self.last = lines[copied : copied + 40]
-        return [Stream("claude-code", session, [f'{{{where},"client_version":"2.1.87"}}'], self.quotes, lines), *streams]
+        return [
+            Stream("claude-code", session, [f'{{{where},"client_version":"2.1.87"}}'], self.quotes, lines),
+            *streams,
+        ]
 
     def _agent(self, session: str, where: str, agent: str, call: str, count: int, at: int, parent: str) -> Stream:
         """Return a sub-agent's file; some begin with a replay of the parent's response under another request."""
@@ -140,7 +149,7 @@ class Maker:
         lines.append(f'{{"k":"prompt","c":0,"o":1,"at":{at},"id":"{self.word(8)}-{self.word(12)}"}}')
         if self.random.random() < 0.3:
             begin = parent.index('"request":"') + 11
-            lines.append(f'{parent[:begin]}req_011{self.word(21)}{parent[parent.index(chr(34), begin) :]}')
+            lines.append(f"{parent[:begin]}req_011{self.word(21)}{parent[parent.index(chr(34), begin) :]}")
         for _ in range(count):
             at += self.random.randrange(1_000_000, 20_000_000)
             fresh = self.random.randrange(100, 2_000)

@@ -37,3 +37,14 @@ class EventIdReused(LedgerError):
 
 class InvalidEvent(LedgerError):
     """An event does not fit its type: nothing of the append was written."""
+
+
+class Diverged(LedgerError):
+    """Two logs have the same stream with different contents: they are no copies of one another any more."""
+
+    def __init__(self, stream_id: str, version: int) -> None:
+        super().__init__(
+            f"stream {stream_id}: the two logs differ from version {version} on: one is a copy that was written on, "
+            "so they cannot be one log; copy it to a place of its own, or give another --to"
+        )
+        self.stream_id, self.version = stream_id, version

@@ -24,7 +24,7 @@ from ledger.accounts.amounts import (
 )
 from ledger.accounts.catchup import View, fold_temporary, scratch, snapshot
 from ledger.accounts.comparing import differing
-from ledger.accounts.store import TABLES
+from ledger.accounts.store import TABLES, Checkpoint
 from ledger.accounts.sums import SPAN_SUMS
 from ledger.errors import LogTooNew
 from ledger.events import sources
@@ -95,9 +95,10 @@ def chains(scene: Scene) -> Iterable[Finding]:
     for before, position in zip([0, *positions], positions, strict=False):
         if position != before + 1:
             yield Finding("events are missing before this one", str(before + 1), str(position), event=position)
-    last = positions[-1] if positions else 0
-    if scene.view.position > last:
-        yield Finding("events are missing at the end: the accounts have seen more", str(scene.view.position), str(last))
+    for position, head in Checkpoint(scene.log.accounts).seen():
+        if scene.log.hash_of(position) != head:
+            what = "the accounts once saw another event here: the log was cut, or another one was put in its place"
+            yield Finding(what, head.hex(), event=position)
 
 
 def catalogue(scene: Scene) -> Iterable[Finding]:
@@ -347,7 +348,7 @@ def check(log: Log, *, full: bool = False, progress: Callable[[int, int], None] 
 
 def _without_accounts(log: Log, error: Exception) -> list[Check]:
     """Check the log alone, and say why there are no accounts."""
-    with log.reading(), scratch(log.connection) as nothing:
+    with log.reading(), scratch(log.accounts) as nothing:
         scene = Scene(log, View(nothing, 0, 0))
         outcomes = [_outcome(name, checker, scene) for name, checker in CHECKS if checker in OF_THE_LOG]
     found: list[dict[str, object]] = [{"what": f"an event cannot be read, so there are none: {error}"}]

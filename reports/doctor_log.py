@@ -1,39 +1,41 @@
-"""What `ledger doctor` says of a log's contents: events, blobs, accounts, sources, prices, clock."""
+"""What `ledger doctor` says of a log's contents, in either database: events, blobs, accounts, prices, clock."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 from ledger.accounts.store import VERSION, Checkpoint, Store
 from ledger.errors import LedgerError
-from ledger.log import sqlite
 from ledger.log.log import Log
 from ledger.prices.book import USER
 from ledger.prices.quote import Quote, instant_us
-from ledger.sources import discover
 from ledger.sources.quotes import recorded_quotes
-from ledger.sql import script
 from reports.health import BAD, OK, WARN, Check, age_text, count_text, size_text
 
 _DAY_US = 86_400_000_000
 _STALE_US = 7 * _DAY_US
 _CLOCK_SLACK_US = 60_000_000
+_NEWEST = 100
+"""How many of the last events are asked for their time: writers on several hosts have several clocks."""
 _BLOBS = "SELECT count(*), coalesce(sum(size_bytes), 0), coalesce(sum(length(bytes)), 0) FROM blobs"
 _SOURCES = """SELECT s.client, count(*), max(e.at) FROM gen_sources AS s
 JOIN events AS e ON e.stream_id = s.stream_id AND e.version = s.version GROUP BY s.client ORDER BY s.client"""
 _IN_USE = "SELECT DISTINCT q.sha256 FROM gen_spans AS p JOIN gen_quotes AS q ON q.quote_key = p.quote"
 
 
-def contents(log: Log) -> Iterator[Check]:
-    """Yield the checks of an open log. What cannot be read is a bad verdict, and ends them."""
+def contents(log: Log, of_its_kind: Callable[[Log], Iterator[Check]]) -> Iterator[Check]:
+    """Yield the checks of an open log; `of_its_kind` are those that only its database has.
+
+    What cannot be read is a bad verdict, and ends them.
+    """
     try:
         yield from _events(log)
+        yield from of_its_kind(log)
         yield from _accounts(log)
         yield _prices(log)
-    except sqlite.Error as error:
-        advice = sqlite.explain(error, log.path).removeprefix(f"{log.path}: ")
+    except log.connection.Error as error:
+        advice = log.explain(error).removeprefix(f"{log.place}: ")
         yield Check("contents", f"cannot be read to the end: {error}", BAD, advice)
     except LedgerError as error:
         yield Check("contents", "holds what this program does not know", WARN, str(error))
@@ -44,23 +46,11 @@ def _events(log: Log) -> Iterator[Check]:
     yield Check("format", f"{log.meta('format')}, hash recipe {log.meta('hash_recipe') or 'unknown'}")
     events, streams = ask("SELECT count(*), count(DISTINCT stream_id) FROM events").fetchone()
     yield Check("events", f"{events:,} in {streams:,} streams")
-    yield _guards(log)
     blobs, size, stored = ask(_BLOBS).fetchone()
     yield Check("blobs", f"{blobs:,}: {size_text(size)} of text in {size_text(stored)}")
-    head = log.head_position()
-    if head:
-        yield _clock(log.event_at(head).at, time.time_ns() // 1000)
-
-
-def _guards(log: Log) -> Check:
-    """Say whether the triggers stand that refuse to change or remove an event."""
-    wanted = {text for text in script("sqlite", "log") if text.startswith("CREATE TRIGGER")}
-    found = {text for (text,) in log.connection.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")}
-    missing = sorted(text.split()[2] for text in wanted - found)
-    if missing:
-        advice = "somebody removed them: run `ledger verify --full`, and restore a copy if that fails"
-        return Check("guards", f"missing: {', '.join(missing)}", BAD, advice)
-    return Check("guards", f"{len(wanted)} triggers refuse to change what was written")
+    newest = log.events_after(max(0, log.head_position() - _NEWEST), _NEWEST)
+    if newest:
+        yield _clock(max(event.at for event in newest), time.time_ns() // 1000)
 
 
 def _clock(newest_us: int, now_us: int) -> Check:
@@ -71,12 +61,15 @@ def _clock(newest_us: int, now_us: int) -> Check:
 
 
 def _accounts(log: Log) -> Iterator[Check]:
-    live, head = Checkpoint(log.connection).live(), log.head_position()
+    live, head = Checkpoint(log.accounts).live(), log.head_position()
     if live is None:
         yield Check("accounts", "not folded yet", OK, "the next report folds them")
         return
     generation, version, position = live
     value = f"generation {generation}, version {version}, at position {position:,} of {head:,}"
+    behind = log.connection.execute("SELECT count(*) FROM events WHERE position > ?", (position,)).fetchone()[0]
+    if behind:
+        value += f", behind by {count_text(behind, 'event')}"
     if position > head:
         advice = "the accounts know events that the log has not: restore the log, or run `ledger rebuild`"
         yield Check("accounts", value, BAD, advice)
@@ -86,9 +79,14 @@ def _accounts(log: Log) -> Iterator[Check]:
         yield Check("accounts", value, OK, "the next report brings them up to date")
     else:
         yield Check("accounts", value)
+    left = [number for number in Checkpoint(log.accounts).generations() if number != generation]
+    if left:
+        value = f"{count_text(len(left), 'generation')} beside the one in use"
+        advice = "a rebuild is running, or one broke off: if none runs, `ledger rebuild` removes them"
+        yield Check("generations", value, WARN, advice)
     if version == VERSION:
-        store = Store(log.connection, generation)
-        for client, count, at in log.connection.execute(store.named(_SOURCES)).fetchall():
+        store = Store(log.accounts, generation)
+        for client, count, at in store.query(_SOURCES).fetchall():
             yield Check(f"{client} in log", f"{count_text(count, 'file')} known, last read {age_text(at)}")
 
 
@@ -113,21 +111,8 @@ def _prices(log: Log) -> Check:
 
 def _in_use(log: Log, recorded: dict[str, Quote]) -> list[Quote]:
     """Return the quotes that price a span; every recorded one where the accounts cannot tell."""
-    live = Checkpoint(log.connection).live()
+    live = Checkpoint(log.accounts).live()
     if live is None or live[1] != VERSION:
         return list(recorded.values())
-    rows = log.connection.execute(Store(log.connection, live[0]).named(_IN_USE)).fetchall()
+    rows = Store(log.accounts, live[0]).query(_IN_USE).fetchall()
     return [recorded[name] for (name,) in rows if name in recorded] or list(recorded.values())
-
-
-def session_files(home: Path, use_environment: bool) -> Iterator[Check]:
-    """Yield how many session files of each client this machine has."""
-    for client in discover.CLIENTS:
-        problems: list[str] = []
-        roots = discover.roots(client, home, use_environment=use_environment)
-        count = sum(1 for root in roots for _ in discover.files(client, root, problems))
-        value = f"{count_text(count, 'session file')} here" if roots else "no session files here"
-        if problems:
-            yield Check(client, f"{value}, {count_text(len(problems), 'folder')} unreadable", WARN, problems[0])
-        else:
-            yield Check(client, value, OK, f"`ledger import {client}` reads what is new" if count else "")

@@ -205,7 +205,7 @@ def _csv(spans: Iterator[Opened], listed: Figures) -> Iterator[list[Any]]:
             quote and quote.valid_until, " ".join(opened.final.priced.rules) if opened.final else None,
             arithmetic(opened), "; ".join(whys(opened)),
         ]  # fmt: skip
-    sums = {name: listed[name] for name in _CSV if name in AMOUNTS}
+    sums: dict[str, Any] = {name: listed[name] for name in _CSV if name in AMOUNTS}
     sums["cost_usd"] = usd(listed["cost_nanousd"]) if listed["priced_spans"] else None
     sums |= {name: listed[f"{name}_spans"] for name in ("lower_bound", "upper_bound")}
     yield ["total", *(sums.get(name) for name in _CSV[1:])]

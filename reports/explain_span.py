@@ -119,7 +119,7 @@ class Opener:
             f"ON t.turn_key = p.turn_key WHERE {' AND '.join(('1 = 1', *found.where))} "
             "ORDER BY p.occurred_at, p.span_id"
         )
-        for session_id, turn, *rest in self.store.query(sql, *found.parameters):
+        for session_id, turn, *rest in self.store.stream(sql, *found.parameters):
             yield self.open(session_id, turn or "", Dimensions(*rest[:width]), SpanRow(*rest[width:]))
 
     def open(self, session_id: str, turn: str, values: Dimensions, row: SpanRow) -> Opened:

@@ -96,7 +96,8 @@ def _place(opened: Opened) -> str:
     if not place.file:
         return f"{where} of {place.stream}"
     if place.offset is not None:
-        return f"{place.file}, byte {place.offset:,}: {where}"
+        unpacked = " unpacked" if place.file.endswith(".zst") else ""
+        return f"{place.file}{unpacked}, byte {place.offset:,}: {where}"
     return f"{place.file}: {where}" + (f", record {place.record:,}" if place.record is not None else "")
 
 
@@ -158,7 +159,7 @@ def _field(name: str, text: str) -> list[str]:
 
     head = f"{' ' * _INDENT}{name:<6}"
     room = max(20, min(terminal_columns(), 10_000) - len(head))
-    first, *more = wrap(safe(text), room, break_on_hyphens=False) or [""]
+    first, *more = wrap(safe(text), room, break_on_hyphens=False, break_long_words=False) or [""]
     return [f"{head}{first}", *(f"{' ' * len(head)}{line}" for line in more)]
 
 

@@ -48,7 +48,7 @@ def quote_text(quote: Quote) -> str:
     )  # fmt: skip
     of = " ".join(filter(None, (quote.provider, quote.model)))
     source = " ".join(filter(None, (quote.source, quote.source_version)))
-    checked = f", checked {_day(quote.checked_at)}" if quote.checked_at else ""
+    checked = f", checked {quote.checked_at[:10]}" if quote.checked_at else ""
     return f"{of}, {validity or 'without dates'}, by {source}{checked} ({quote.name[:12]})"
 
 

@@ -18,7 +18,7 @@ _COUNTS = ("files", "lines", "usage_rows", "new", "replays", "malformed", "torn"
 
 def print_import(reports: list[SourceReport], format_: str, strict: bool) -> int:
     """Print an import's reports; return 1 under `strict` where something was lost or left out."""
-    sources = [_fields(report) for report in reports]
+    sources = [fields_of(report) for report in reports]
     total = _total(sources)
     if format_ == "json":
         put_json({"sources": sources, "total": total})
@@ -31,7 +31,7 @@ def print_import(reports: list[SourceReport], format_: str, strict: bool) -> int
     return 1 if strict and not all(report.clean for report in reports) else 0
 
 
-def _fields(report: SourceReport) -> dict[str, Any]:
+def fields_of(report: SourceReport) -> dict[str, Any]:
     """Return what a report says; what it only counts to get there is among its duplicates."""
     fields: dict[str, Any] = msgspec.to_builtins(report)
     del fields["repeated"]
@@ -71,6 +71,11 @@ def _cells(source: dict[str, Any]) -> list[str]:
     figures.append(duplicates.get("repeated_total", 0) + duplicates.get("total_beside_record", 0))
     figures += [source[name] for name in ("replays", "malformed", "torn", "lower_bound", "unpriced")]
     return [f"{figure:,}" for figure in figures]
+
+
+def has_warnings(report: SourceReport) -> bool:
+    """Return whether there is something that `warn` says of a report."""
+    return bool(report.problems or report.malformed or report.torn)
 
 
 def warn(reports: list[SourceReport]) -> None:

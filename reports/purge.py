@@ -31,14 +31,10 @@ def purge(log: Log, older_than: str | None, session: str | None, tz: str | None,
             before_us = parse_day(older_than or "", Zone(tz), time.time_ns() // 1000, "--older-than")
             wish, told = Wish(before_us=before_us), f"of before {iso(before_us)}"
         selection = select(log, view, wish)
-    count = len(selection.sizes)
-    if not count:
-        clean = True
-    elif not sure and not _agreed(selection, told):
+    if selection.sizes and not sure and not _agreed(selection, told):
         put("nothing was purged")
         return 0
-    else:
-        clean = remove(log, wish, selection)
+    clean = remove(log, wish, selection)
     _print(wish, selection, told, format_, clean=clean)
     return 0 if clean else 1
 

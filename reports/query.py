@@ -149,7 +149,7 @@ def _conditions(question: Question, bucket: str | None) -> tuple[list[str], list
         elif name == "project":
             folder = value.rstrip("/")
             where.append("(d.project IN (?, ?) OR substr(d.project, length(d.project) - length(?) + 1) = ?)")
-            parameters += [value, folder or value, *["/" + folder if folder else value] * 2]
+            parameters += [value, folder or value, *["/" + folder if folder else value or "//"] * 2]  # "": none ends so
         else:
             where.append(f"{labelled.get(name, f'd.{name}')} = ?")
             parameters.append(value)

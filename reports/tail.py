@@ -142,6 +142,12 @@ def _lines_observed(data: dict[str, Any]) -> str:
     return f"{words}, skipped {skipped}" if skipped else words
 
 
+def _records_observed(data: dict[str, Any]) -> str:
+    words = f"{_count(data['records'], 'record')}, {_count(len(data.get('observations', [])), 'observation')}"
+    skipped = ", ".join(f"{count} {reason}" for reason, count in data.get("skipped", {}).items())
+    return f"{words}, skipped {skipped}" if skipped else words
+
+
 def _quote_recorded(data: dict[str, Any]) -> str:
     quote = data["quote"]
     bands = quote.get("tiers", {}).get("standard") or [{}]
@@ -157,6 +163,7 @@ def _count(count: int, noun: str) -> str:
 _DIGESTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "source.opened": lambda data: f"{data['client']} {data['path']}",
     "lines.observed": _lines_observed,
+    "records.observed": _records_observed,
     "source.truncated": lambda data: f"read up to {data['offset']}, now {data['size']} bytes: read again",
     "quote.recorded": _quote_recorded,
     "quote.superseded": lambda data: f"{data['old'][:12]} by {data['new'][:12]}: {data['reason']}",

@@ -7,10 +7,13 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import postgres_server
 import pytest
 from hypothesis import settings
 
+from ledger.log.location import PostgresPlace
 from ledger.log.log import Log
+from ledger.log.postgres_log import PostgresLog
 
 # A busy machine is no failure. Where one is found, hypothesis prints how to repeat it.
 settings.register_profile("tallybook", deadline=None, print_blob=True)
@@ -22,6 +25,26 @@ def log(tmp_path: Path) -> Iterator[Log]:
     """An empty log in a folder of its own."""
     with Log.create(tmp_path / "ledger.db") as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def server() -> postgres_server.Server:
+    """The PostgreSQL server of this run. Stop it in no test: others use it at the same time."""
+    return postgres_server.server_of_this_run()
+
+
+@pytest.fixture
+def schema() -> PostgresPlace:
+    """Where an empty log of its own lies on PostgreSQL."""
+    return postgres_server.new_place()
+
+
+@pytest.fixture
+def pg_log(schema: PostgresPlace) -> Iterator[PostgresLog]:
+    """An empty log on PostgreSQL, open."""
+    with Log.open(schema) as opened:
+        assert isinstance(opened, PostgresLog)
+        yield opened
 
 
 class Soak:
@@ -47,6 +70,13 @@ class Soak:
 def soak() -> Soak:
     """The number of rounds and the seed of a test that is worth repeating."""
     return Soak()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The run, not one of its workers, answers for the PostgreSQL server: it begins when a test first needs it."""
+    if not hasattr(config, "workerinput"):
+        alive = postgres_server.begin_run()
+        config.add_cleanup(lambda: postgres_server.end_run(alive))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

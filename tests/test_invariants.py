@@ -21,6 +21,7 @@ from ledger.accounts.store import Checkpoint, Store
 from ledger.cli import run
 from ledger.events.envelope import NewEvent
 from ledger.events.sources import LinesObserved
+from ledger.evidence.seals import make_seal
 from ledger.ids import new_id
 from ledger.invariants import CHECKS, FULL_CHECKS, Check, check
 from ledger.log import sqlite
@@ -77,7 +78,7 @@ class Case:
     def __init__(self, sound: Path, folder: Path) -> None:
         self.path = folder / "ledger.db"
         shutil.copy(sound, self.path)
-        self.connection = sqlite.driver.connect(str(self.path), isolation_level=None)
+        self.connection = sqlite.connect(self.path)
         triggers = self.rows("SELECT name FROM sqlite_master WHERE type = 'trigger'")
         assert triggers, "nothing guards the events"
         self.guards = [name for (name,) in triggers]
@@ -301,6 +302,28 @@ def test_a_missing_or_changed_blob(case: Case, encoding: str, change: str) -> No
     assert case.failing() == {"blobs"}
 
 
+# seals; tests/evidence has what else they find, and purged blobs
+
+
+def test_a_stream_that_does_not_hold_what_was_sealed(case: Case) -> None:
+    """Its tail was cut off, which leaves a chain that is whole (OBS-29)."""
+    with Log.open(case.path) as log:
+        make_seal(log)
+    case.spoil("DELETE FROM events WHERE stream_id = ? AND version = 5", case.stream)
+    found = case.found("seals", stream=case.stream)
+    assert (found["what"], found["version"]) == ("an event that was sealed is not in the log", 5)
+
+
+def test_a_seal_that_was_removed_and_another_that_names_it(case: Case) -> None:
+    """The chain of the book was made whole, the chain of seals was not."""
+    with Log.open(case.path) as log:
+        first, second = make_seal(log), make_seal(log)
+    case.spoil("UPDATE events SET data = replace(data, ?, ?) WHERE position = ?",
+               first.body.digest, "ab" * 32, second.event.position)  # fmt: skip
+    found = case.found("seals", event=second.event.position)
+    assert found["expected"] == first.body.digest
+
+
 # stretches
 
 
@@ -499,7 +522,7 @@ def test_a_provider_that_contradicts_itself_is_flagged(
     line = next(line for line in text.splitlines() if line.startswith("reported totals"))
     assert line.split()[2] == word
     assert ("span: codex:resp_1:" in text) == (word == "flagged")
-    assert text.endswith("all 12 checks hold\n")
+    assert text.endswith(f"all {len(CHECKS + FULL_CHECKS)} checks hold\n")
 
 
 # folding again

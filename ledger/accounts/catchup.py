@@ -19,7 +19,7 @@ _SCRATCH = 1 << 40
 """A generation number that no live one has."""
 SLICE_EVENTS = 500
 SLICE_SECONDS = 0.02
-"""A slice ends at whichever comes first: other writers wait no longer than that for the write lock."""
+"""A slice ends at whichever comes first: others who fold wait no longer than that."""
 
 Progress = Callable[[int, int], None]
 """Called with (position reached, position of the head)."""
@@ -62,9 +62,9 @@ def snapshot(log: Log, progress: Progress | None = None) -> Iterator[View]:
 
 def _live_view(log: Log, folded: int) -> View | None:
     """Return the live accounts, None where their tables went away while they were looked up."""
-    live = Checkpoint(log.connection).live()
+    live = Checkpoint(log.accounts).live()
     assert live is not None
-    store = Store(log.connection, live[0])
+    store = Store(log.accounts, live[0])
     if not store.hold():
         return None
     return View(store, live[2], folded)
@@ -83,51 +83,73 @@ def catch_up(log: Log, progress: Progress | None = None) -> int:
 
 def _written(log: Log, progress: Progress | None) -> tuple[int, Store | None]:
     """Return (events folded, the live store), with None for a store that cannot be brought up to date."""
-    live = Checkpoint(log.connection).live()
-    if live is not None and live[1] == VERSION and live[2] == log.head_position():
-        return 0, Store(log.connection, live[0])
+    live = Checkpoint(log.accounts).live()
+    fits = _fits(log, live)
+    if fits and live is not None and live[1] == VERSION and live[2] == log.head_position():
+        return 0, Store(log.accounts, live[0])
     if not log.accounts_writable or (live is not None and live[1] > VERSION):
         return 0, None
     try:
-        if live is None or live[1] < VERSION:
-            return _build(log, progress)
-        store = Store(log.connection, live[0])
+        if live is None or live[1] < VERSION or not fits:
+            return _build(log, progress, anew=not fits)
+        store = Store(log.accounts, live[0])
         return _fold_all(log, store, progress), store
     except _Replaced:
         return _written(log, progress)
-    except log.connection.Error as error:
-        if log.connection.is_missing_table(error):  # another process switched generations meanwhile
+    except log.accounts.Error as error:
+        if log.accounts.is_missing_table(error):  # another process switched generations meanwhile
             return _written(log, progress)
-        if isinstance(error, log.connection.OperationalError):
+        if isinstance(error, log.accounts.OperationalError):
             return 0, None
         raise
 
 
+def _fits(log: Log, live: tuple[int, int, int] | None) -> bool:
+    """Return whether accounts are those of this log: the last event they saw is still what it was.
+
+    It is not where another log, or an older copy of this one, was put in the log's place.
+    """
+    return live is None or not live[2] or log.hash_of(live[2]) == Checkpoint(log.accounts).head()
+
+
 def _is_newer(log: Log) -> bool:
     """Return whether the accounts were written by a newer program, which this one must not write over."""
-    live = Checkpoint(log.connection).live()
+    live = Checkpoint(log.accounts).live()
     return live is not None and live[1] > VERSION
 
 
 def rebuild(log: Log, progress: Progress | None = None) -> int:
     """Fold the whole log into a new generation beside the live one, then switch; return the events folded.
 
+    Whatever the accounts saw of another state of the log is forgotten: the log is taken as it is.
+
     Raises LogTooNew where the live one is of a newer version.
     """
     if _is_newer(log):
         raise LogTooNew(f"{log.place}: a newer tallybook wrote the accounts: update tallybook")
     try:
-        return _build(log, progress)[0]
-    except log.connection.Error as error:
+        folded = _build(log, progress, anew=not _fits(log, Checkpoint(log.accounts).live()))[0]
+        with log.accounts_transaction():
+            Checkpoint(log.accounts).forget_witnesses()
+        return folded
+    except log.accounts.Error as error:
         raise LogUnavailable(log.explain(error)) from error
 
 
-def _build(log: Log, progress: Progress | None) -> tuple[int, Store]:
-    checkpoint = Checkpoint(log.connection)
+def _build(log: Log, progress: Progress | None, *, anew: bool = False) -> tuple[int, Store]:
+    """Fold into a new generation and switch to it at the end; at the beginning where the live one is of no use.
+
+    `anew` says that the live one is of another log; what it saw is kept as witness for `ledger verify`.
+    """
+    checkpoint = Checkpoint(log.accounts)
     with log.accounts_transaction():
-        live = checkpoint.live()
+        live, seen = checkpoint.live(), None
+        if live is not None and anew:
+            seen, live = (live[2], checkpoint.head()), None
         first = live is None
         store = checkpoint.begin(live=first)
+        if seen is not None and seen[1] is not None:
+            checkpoint.witness(seen[0], seen[1])
     folded = _fold_all(log, store, progress)
     while not first:
         with log.accounts_transaction():
@@ -142,7 +164,7 @@ def _fold_all(log: Log, store: Store, progress: Progress | None) -> int:
     """Fold slices into a written generation until it has reached the head."""
     from ledger.accounts.fold import Fold  # a reader that is up to date does not load it
 
-    checkpoint, fold = Checkpoint(log.connection), Fold(store, log.event_at)
+    checkpoint, fold = Checkpoint(log.accounts), Fold(store, log.event_at)
     folded, reached = 0, -1
     while True:
         with log.accounts_transaction():
@@ -152,7 +174,7 @@ def _fold_all(log: Log, store: Store, progress: Progress | None) -> int:
             if position != reached:
                 fold = Fold(store, log.event_at)  # another process folded meanwhile: what we know is old
             count, reached = _fold_slice(log, fold, position, SLICE_SECONDS)
-            checkpoint.move(store.generation, reached)
+            checkpoint.move(store.generation, reached, log.hash_of(reached))
         folded += count
         head = log.head_position()
         if progress:
@@ -183,11 +205,11 @@ def _fold_slice(log: Log, fold: Fold, position: int, seconds: float) -> tuple[in
 @contextmanager
 def _in_memory(log: Log, progress: Progress | None) -> Iterator[View]:
     """Yield the accounts up to the head in tables of a database in memory, which vanish with it."""
-    live = Checkpoint(log.connection).live()
-    usable = live is not None and live[1] == VERSION
-    with log.reading(), scratch(log.connection) as store:
+    live = Checkpoint(log.accounts).live()
+    usable = live is not None and live[1] == VERSION and _fits(log, live)
+    with log.reading(), scratch(log.accounts) as store:
         position = 0
-        if usable and live is not None and store.copy_from(Store(log.connection, live[0])):
+        if usable and live is not None and store.copy_from(Store(log.accounts, live[0])):
             position = live[2]
         position, folded = fold_temporary(log, store, position, log.head_position(), progress)
         yield View(store, position, folded)

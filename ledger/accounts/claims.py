@@ -138,9 +138,10 @@ def by_response(sights: list[Sight], facts: Facts) -> list[Claim]:
 def by_copy(sights: list[Sight], facts: Facts) -> list[Claim]:
     """Claims of messages of one instant, known by their own ids (opencode): a fork copies them under new ones.
 
-    A message of another session that repeats all that is told of one (digest) is its copy; so is one that had
-    not ended when it was copied. The one that is not older than its session is the original, then the one with
-    the smallest id: ids grow with time.
+    Messages of two sessions that began and ended at one instant with the same tokens are one where the one is older
+    than its session, or where both also said and called the same. One that had not ended when it was copied is one
+    with what it became. The one that is not older than its session is the original, then the one with the smallest
+    id: ids grow with time.
     """
     messages: dict[tuple[str, int], list[Sight]] = {}
     for sight in sights:
@@ -156,8 +157,12 @@ def by_copy(sights: list[Sight], facts: Facts) -> list[Claim]:
     for family in families:
         variant, owner = family[0]
         seen = [sight for name in family for sight in messages[name]]
-        claims.append(_claim(variant, seen, facts, 0, len(sights), lambda seen, facts, owner=owner: owner))
+        claims.append(_claim(variant, seen, facts, 0, len(sights), _owned_by(owner)))
     return claims
+
+
+def _owned_by(session_key: int) -> OwnerRule:
+    return lambda seen, facts: session_key
 
 
 def _repeats(
@@ -166,9 +171,16 @@ def _repeats(
     """Return whether a message is a copy of a family's: of another session than all of it, and telling the same."""
     if any(own[1] == session for _, session in family):
         return False
-    mine, theirs = (max((s.rank, s.digest) for s in messages[name]) for name in (own, family[0]))
-    unended = not mine[1] and any(s.nested for s in messages[own])
-    return mine == theirs or (unended and theirs[0] >= mine[0] > 0)
+    copy, original = (_fullest(messages[name]) for name in (own, family[0]))
+    copied = any(sight.nested for sight in messages[own])
+    if copied and not copy.final:
+        return 0 < copy.rank <= original.rank
+    same = copy.rank == original.rank and copy.last_at == original.last_at
+    return same and (copied or copy.digest == original.digest)
+
+
+def _fullest(seen: list[Sight]) -> Sight:
+    return max(seen, key=lambda sight: (sight.rank, sight.final, sight.last_at, sight.digest))
 
 
 def by_lineage(sights: list[Sight], facts: Facts) -> list[Claim]:

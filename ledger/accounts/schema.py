@@ -10,7 +10,7 @@ from sqlalchemy import Column, Index, MetaData, PrimaryKeyConstraint, Table, tex
 
 from ledger.accounts.amounts import AMOUNTS, DIMENSIONS
 from ledger.accounts.rows import SightingRow, SpanRow
-from ledger.sql.types import INTEGER, TEXT
+from ledger.sql.types import BYTES, INTEGER, TEXT
 
 PROJECTIONS = MetaData()
 
@@ -201,5 +201,14 @@ Table(
     Column("version", INTEGER, nullable=False),
     Column("position", INTEGER, nullable=False),
     Column("live", INTEGER, nullable=False),
+    Column("head", BYTES),
+    sqlite_strict=True,
+)
+
+Table(
+    "witnesses",
+    CHECKPOINT,
+    Column("position", INTEGER, primary_key=True, autoincrement=False),
+    Column("head", BYTES, nullable=False),
     sqlite_strict=True,
 )

@@ -51,13 +51,13 @@ def _record_sight(
     if type(one) is seen.Response:
         usage = parts[0].usage if parts else None
         ended = one.last_at or one.at
-        digest = _told(one.evidence, one.model, usage) if one.evidence else 0
+        digest = _told(one.evidence, one.model, one.role, one.cost, usage)
         return Sight(variant, key, context.agent, False, one.copied, one.at, ended, one.lines, bool(one.evidence), "",
                      _rank(parts), digest, position, index)  # fmt: skip
     rank, ending, lines = (CUT, one.by, 0) if type(one) is seen.Cut else (FAILED, "", one.lines)
     said = (one.status, one.error) if type(one) is seen.Failure else (one.by,)
     return Sight(variant, key, context.agent, False, False, one.at, one.at, lines, True, ending,
-                 rank, _told(*said), position, index)  # fmt: skip
+                 rank, _told(variant, *said), position, index)  # fmt: skip
 
 
 def _told(*told: object) -> int:

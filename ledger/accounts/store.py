@@ -215,11 +215,38 @@ class Checkpoint:
         for name, query in VIEWS.items():
             execute(f"CREATE VIEW {name} AS {store.named(query)}")
 
+    def head(self) -> bytes | None:
+        """Return the hash of the event up to which the live one is folded, None for none."""
+        row = self.connection.execute("SELECT head FROM projections WHERE live = 1").fetchone()
+        return None if row is None or row[0] is None else bytes(row[0])
+
+    def witness(self, position: int, head: bytes) -> None:
+        """Keep that an event was folded which the log has no more; the caller holds a write transaction."""
+        self.connection.execute("DELETE FROM witnesses WHERE position = ?", (position,))
+        self.connection.execute("INSERT INTO witnesses (position, head) VALUES (?, ?)", (position, head))
+
+    def seen(self) -> list[tuple[int, bytes]]:
+        """Return (position, hash) of the last event that is folded, and of those that were gone later."""
+        if not self.connection.has_table("witnesses"):
+            return []
+        rows = self.connection.execute(
+            "SELECT position, head FROM projections WHERE head IS NOT NULL AND live = 1 "
+            "UNION SELECT position, head FROM witnesses ORDER BY 1"
+        )
+        return [(int(position), bytes(head)) for position, head in rows]
+
+    def forget_witnesses(self) -> None:
+        """Take the log as it is now; the caller holds a write transaction."""
+        if self.connection.has_table("witnesses"):
+            self.connection.execute("DELETE FROM witnesses")
+
     def position(self, generation: int) -> int:
         """Return up to where a generation is folded."""
         row = self.connection.execute("SELECT position FROM projections WHERE generation = ?", (generation,)).fetchone()
         return -1 if row is None else int(row[0])
 
-    def move(self, generation: int, position: int) -> None:
-        """Record up to where a generation is folded."""
-        self.connection.execute("UPDATE projections SET position = ? WHERE generation = ?", (position, generation))
+    def move(self, generation: int, position: int, head: bytes | None) -> None:
+        """Record up to where a generation is folded, and the hash of the event there."""
+        self.connection.execute(
+            "UPDATE projections SET position = ?, head = ? WHERE generation = ?", (position, head, generation)
+        )

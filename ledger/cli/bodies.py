@@ -58,13 +58,23 @@ def init(db: str | None) -> int:
     return make(resolve(db))
 
 
+def _imported(clients: list[str], home: str | None, billing: str | None, db: str | None) -> list[SourceReport]:
+    with Log.open(resolve(db), create=True) as log:
+        return _import(log, clients or [], home, billing)
+
+
 def import_(
-    clients: list[str], home: str | None, strict: bool, billing: str | None, db: str | None, format: str
-) -> int:
-    """Import what is new and say what became of every line."""
+    clients: list[str], home: str | None, watch: bool, every: int | None, strict: bool, billing: str | None,
+    db: str | None, format: str,
+) -> int:  # fmt: skip
+    """Import what is new and say what became of every line; with `watch`, again and again."""
     from reports.imports import print_import
 
     checked_format(format)
+    if watch or every is not None:
+        from reports.watch import watched
+
+        return watched(lambda: _imported(clients, home, billing, db), watch, every, format, strict)
     with Log.open(resolve(db), create=True) as log:
         reports = _import(log, clients or [], home, billing)
     return print_import(reports, format, strict)
@@ -187,6 +197,18 @@ def purge(older_than: str | None, session: str | None, yes: bool, tz: str | None
     checked_format(format)
     with Log.open(resolve(db)) as log:
         return remove(log, older_than, session, tz, format, sure=yes)
+
+
+def copy(to: str | None, db: str | None, format: str) -> int:
+    """Copy a log into another one."""
+    from ledger.errors import UsageError
+    from reports.keeping import copy as run_copy
+
+    checked_format(format)
+    if not to:
+        raise UsageError("say where to copy the log to: --to PATH, or --to postgresql://...")
+    with Log.open(resolve(db), readonly=True) as source, Log.open(resolve(to), create=True) as target:
+        return run_copy(source, target, format)
 
 
 def demo(sample: str | None, home: str | None) -> int:

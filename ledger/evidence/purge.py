@@ -11,7 +11,7 @@ from ledger.accounts.catchup import View
 from ledger.errors import LogReadOnly, LogTooNew, VersionConflict
 from ledger.events.book import BlobsPurged
 from ledger.events.envelope import Event, NewEvent
-from ledger.events.registry import decode
+from ledger.events.registry import CATALOGUE, decode
 from ledger.events.sources import Failure, LinesObserved, RecordsObserved
 from ledger.ids import new_id
 from ledger.log.blobs import Blob
@@ -92,7 +92,7 @@ def mentions(event: Event, client: str) -> dict[bytes, list[Mention]]:
 
 
 def mentions_of(body: LinesObserved | RecordsObserved, client: str, recorded_at: int) -> dict[bytes, list[Mention]]:
-    """Return the texts that a stretch of a file names. Where its lines have no time, they are of when it was read."""
+    """Return the texts that observations name. Where they have no time, they are of when they were read."""
     found: dict[bytes, list[Mention]] = {}
     for one in body.observations:
         if isinstance(one, Failure) and one.error:
@@ -130,11 +130,13 @@ def purge(log: Log, wish: Wish, selection: Selection) -> bool:
     """Append what leaves, and remove it; return whether no trace is left in the files of the database.
 
     The event comes first: where the program dies in between, the texts are still there and a second purge selects
-    them again. Raises LogReadOnly, LogUnavailable.
+    them again. Where nothing is selected, traces of earlier purges are removed. Raises LogReadOnly, LogUnavailable.
     """
     if log.readonly:
         raise LogReadOnly(f"{log.place}: may not be written by you: check its permissions")
     names = sorted(selection.sizes)
+    if not names and not purged_names(log):
+        return True
     events = []
     for begin in range(0, len(names), LISTED_PER_EVENT):
         some = names[begin : begin + LISTED_PER_EVENT]
@@ -174,15 +176,15 @@ class Purged:
             self._wishes.setdefault(sha256, []).append(Wish(*wish))
         self._roots = root_sessions(view) if self._wishes else {}
 
-    def left(self, blobs: list[Blob], client: str, data: str) -> list[Blob]:
-        """Return those blobs of a `lines.observed` that are kept.
+    def left(self, blobs: list[Blob], client: str, type_: str, data: str) -> list[Blob]:
+        """Return those blobs of an event about to be appended that are kept.
 
         A text that was purged is kept again only where the event names it outside of what was purged: a new failure
         with the same words is another text.
         """
         if not any(blob.sha256.hex() in self._wishes for blob in blobs):
             return blobs
-        named = mentions_of(msgspec.json.decode(data, type=LinesObserved), client, 0)
+        named = mentions_of(decode(type_, CATALOGUE[type_].schema, data), client, 0)
         return [blob for blob in blobs if not self._stays_away(blob.sha256, named.get(blob.sha256, []))]
 
     def _stays_away(self, sha256: bytes, places: list[Mention]) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ledger.errors import EventIdReused, InvalidEvent, LogReadOnly, LogTooNew, LogUnavailable, VersionConflict
@@ -19,17 +20,34 @@ if TYPE_CHECKING:
     from ledger.log.sqlite_log import SqliteLog
 
 
-def append(log: SqliteLog, appends: Sequence[StreamAppend], blobs: Sequence[tuple[bytes, Blob]]) -> list[int]:
-    """Do what Log.append promises."""
+ENVELOPE_BYTES = 1000
+"""About what an event takes beside its data, indexes included."""
+
+
+def append(
+    log: SqliteLog, appends: Sequence[StreamAppend], blobs: Sequence[tuple[bytes, Blob]]
+) -> tuple[list[int], int]:
+    """Do what Log.append promises; return the versions, and about how many bytes were written."""
+    batch = prepare(appends)
+    with writing(log):
+        versions = _append(log, batch, blobs)
+    size_bytes = sum(len(event.data) + ENVELOPE_BYTES for _, events in batch for event in events)
+    return versions, size_bytes + sum(len(blob.bytes) for _, blob in blobs)
+
+
+@contextmanager
+def writing(log: SqliteLog) -> Iterator[None]:
+    """Hold the commit lock and a write transaction of a log that may be written; roll back on any error."""
     if log.readonly:
         raise LogReadOnly(f"{log.path}: may not be written: check its permissions, or update tallybook")
-    batch = prepare(appends)
     connection = log.connection
     try:
         with log.lock:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                versions = _append(log, batch, blobs)
+                if not may_write(log.meta("min_writer") or "0"):
+                    raise LogTooNew(f"{log.path}: a newer tallybook has taken this log over: update tallybook")
+                yield
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -39,22 +57,24 @@ def append(log: SqliteLog, appends: Sequence[StreamAppend], blobs: Sequence[tupl
         raise LogUnavailable(sqlite.explain(error, log.path)) from error
     except UnicodeError as error:
         raise InvalidEvent(f"a stream, session, turn or span has a name that is no text: {error}") from error
-    return versions
 
 
 def _append(log: SqliteLog, batch: Batch, blobs: Sequence[tuple[bytes, Blob]]) -> list[int]:
-    if not may_write(log.meta("min_writer") or "0"):
-        raise LogTooNew(f"{log.path}: a newer tallybook has taken this log over: update tallybook")
     known = _known(log, batch)
     if known is not None:
         return known
     rows, versions = _rows(log, batch)
     log.connection.executemany(log.sql["append_event"], rows)
     for event_id, blob in blobs:
-        if not log.connection.execute(log.sql["blob_known"], (blob.sha256,)).fetchone()[0]:
-            log.connection.execute(log.sql["put_blob"], blob)
-        log.connection.execute(log.sql["link_blob"], (event_id, blob.sha256))
+        put_blob(log, event_id, blob)
     return versions
+
+
+def put_blob(log: SqliteLog, event_id: bytes, blob: Blob, *, keep: bool = True) -> None:
+    """Link a blob to an event, and keep it where it is not known."""
+    if keep and not log.connection.execute(log.sql["blob_known"], (blob.sha256,)).fetchone()[0]:
+        log.connection.execute(log.sql["put_blob"], blob)
+    log.connection.execute(log.sql["link_blob"], (event_id, blob.sha256))
 
 
 def _rows(log: SqliteLog, batch: Batch) -> tuple[list[tuple[object, ...]], list[int]]:
@@ -66,7 +86,7 @@ def _rows(log: SqliteLog, batch: Batch) -> tuple[list[tuple[object, ...]], list[
     for one, events in batch:
         head = heads.get(one.stream_id)
         if head is None:
-            head = log.connection.execute(log.sql["stream_head"], (one.stream_id,)).fetchone()
+            head = log.stream_head(one.stream_id)
         version, link = head or (0, None)
         if version != one.expected_version:
             raise VersionConflict(one.stream_id, one.expected_version, version)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -46,6 +46,14 @@ class BlobLink(NamedTuple):
     """Of the event."""
 
 
+class Adopted(NamedTuple):
+    """What a log took in of another one."""
+
+    events: int
+    blobs: int
+    """How many are kept here now, those that were known before included."""
+
+
 class Log:
     """One log. Use `Log.open` or `Log.create`; not shared between threads or across a fork."""
 
@@ -78,14 +86,14 @@ class Log:
         """Make an empty log, file 0600 in a folder 0700. An existing one is left as it is and opened."""
         return Log.open(place, create=True)
 
-    def check_format(self, found: str) -> int:
-        """Return the number of the log's format. Raises LogTooNew for one beyond this program."""
+    def is_older(self, found: str) -> bool:
+        """Return whether a log's format is older than this program's. Raises LogTooNew for a newer one."""
         if int(found) > FORMAT:
             raise LogTooNew(
                 f"{self.place}: was written by a newer tallybook (log format {found}, this one knows "
                 f"{FORMAT}): update tallybook"
             )
-        return int(found)
+        return int(found) < FORMAT
 
     @property
     def log_id(self) -> str:
@@ -123,6 +131,21 @@ class Log:
         """
         raise NotImplementedError
 
+    def adopt(
+        self,
+        events: Sequence[Event],
+        blobs: Sequence[tuple[bytes, Blob]] = (),
+        barred: Callable[[], Collection[bytes]] = frozenset,
+    ) -> Adopted:
+        """Take in events of another log, as they are but for their positions, in one durable transaction.
+
+        Those that are here already are passed over, their blobs too. Every other must continue its stream here, and
+        its hash must fit. `blobs` are (event id, blob) pairs; `barred` is asked within the transaction, when no
+        other writer can get in between, which of them are linked and not kept.
+        Raises Diverged, InvalidEvent, EventIdReused, LogTooNew, LogReadOnly, LogUnavailable; then nothing was written.
+        """
+        raise NotImplementedError
+
     def delete_blobs(self, sha256s: Sequence[bytes], linked_until: int) -> bool:
         """Remove the bytes of blobs, except of those that an event beyond position `linked_until` links.
 
@@ -132,7 +155,12 @@ class Log:
         """
         raise NotImplementedError
 
-    # accounts: how the projections are written and read, which lie in the same database
+    # accounts: where the projections lie, and how they are written and read
+
+    @property
+    def accounts(self) -> Any:
+        """The connection to the projections: the log's own on PostgreSQL, a file beside an SQLite log's."""
+        return self.connection
 
     @property
     def accounts_writable(self) -> bool:
@@ -147,7 +175,7 @@ class Log:
         raise NotImplementedError
 
     def reading(self) -> AbstractContextManager[None]:
-        """Hold a read transaction: all that is read within it is one state of the database."""
+        """Hold a read transaction on log and accounts: what is read within it is one state of each."""
         raise NotImplementedError
 
     def explain(self, error: Exception) -> str:
@@ -183,8 +211,13 @@ class Log:
 
     def stream_version(self, stream_id: str) -> int:
         """Return the version of the stream's head, 0 where there is no such stream."""
+        head = self.stream_head(stream_id)
+        return 0 if head is None else head[0]
+
+    def stream_head(self, stream_id: str) -> tuple[int, bytes] | None:
+        """Return (version, hash) of the newest event of a stream, None where there is no such stream."""
         row = self.connection.execute(self.sql["stream_head"], (stream_id,)).fetchone()
-        return 0 if row is None else int(row[0])
+        return None if row is None else (int(row[0]), row[1])
 
     def heads(self) -> list[Head]:
         """Return the heads of all streams, at one moment."""
@@ -198,6 +231,22 @@ class Log:
     def blob_links(self) -> list[BlobLink]:
         """Return every blob that is there with every event that it belongs to, in order of the events."""
         return [BlobLink(*row) for row in self.connection.execute(self.sql["blob_links"])]
+
+    def blobs_between(self, after: int, until: int) -> list[tuple[bytes, Blob]]:
+        """Return (event id, blob) for every blob that is there of the events in (after, until], in their order."""
+        rows = self.connection.execute(self.sql["blobs_between"], (after, until))
+        return [(row[0], Blob(*row[1:])) for row in rows]
+
+    def blob_sizes(self, after: int, until: int) -> dict[int, int]:
+        """Return position -> length of the texts (bytes), for the events in (after, until] that have any here."""
+        return {
+            int(place): int(size) for place, size in self.connection.execute(self.sql["blob_sizes"], (after, until))
+        }
+
+    def hash_of(self, position: int) -> bytes | None:
+        """Return the hash of the event at a position, None where there is none."""
+        row = self.connection.execute(self.sql["hash_of"], (position,)).fetchone()
+        return None if row is None else bytes(row[0])
 
     def event_at(self, position: int) -> Event:
         """Return the event at a position. Raises KeyError where there is none."""

@@ -7,9 +7,13 @@ may read. Where the one who runs it may not make roles, there are none, and the 
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ledger.errors import LogUnavailable
+from ledger.accounts.views import VIEWS
+from ledger.errors import LogTooNew, LogUnavailable
 from ledger.ids import id_text, new_id
 from ledger.log import postgres
 from ledger.log.location import PostgresPlace
@@ -17,8 +21,11 @@ from ledger.log.log import FORMAT
 from ledger.sql import script, statements
 
 ROLES = ("owner", "writer", "reader")
-LOG_TABLES = ("events", "blobs", "event_blobs", "log_meta")
+FOR_WRITERS = ("append_events", "append_durably", "adopt_events", "adopt_blobs", "delete_blobs", "rewrite_blobs")
+"""Routines that a writer may call; the others are called by these."""
 _NAME_MAX_BYTES = 63
+_MADE = re.compile(r"CREATE(?: OR REPLACE)? (TABLE|INDEX|FUNCTION|PROCEDURE|TRIGGER) (\w+)")
+_PROJECTION = re.compile(r"(g[0-9]+_\w+|projections|witnesses)")
 
 
 class Made(NamedTuple):
@@ -26,11 +33,11 @@ class Made(NamedTuple):
 
     existed: bool
     roles: dict[str, str]
-    """Kind of role -> its name; empty where none could be made."""
+    """Kind of role -> its name; empty where there are none."""
 
 
 def init(place: PostgresPlace) -> Made:
-    """Make the log's schema, tables, functions, guards and roles, or bring an existing one to the newest format.
+    """Make the log's schema, tables, routines, guards and roles, or bring an existing one to the newest format.
 
     In one transaction: after a failure all is as it was. Safe to run again, and after a dump was restored where
     the roles were not. Raises LogUnavailable.
@@ -45,7 +52,7 @@ def init(place: PostgresPlace) -> Made:
                 _make(connection, place)
             else:
                 _bring_forward(connection, place)
-            return Made(existed, _grant(connection, place))
+            return Made(existed, _manage(connection, place))
     except connection.Error as error:
         raise LogUnavailable(postgres.explain(error, str(place))) from error
     finally:
@@ -63,70 +70,109 @@ def _check_server(connection: postgres.SchemaConnection) -> None:
 
 
 def _make(connection: postgres.SchemaConnection, place: PostgresPlace) -> None:
-    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {place.schema}")
-    for statement in script("postgresql", "log"):
-        connection.execute(statement)
+    """Make all of it in a schema that is missing or empty: what is in a schema would be given to the log's roles."""
+    execute, schema = connection.execute, _quoted(place.schema)
+    if execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (place.schema,)).fetchone() is None:
+        execute(f"CREATE SCHEMA {schema}")
+    elif execute("SELECT 1 FROM pg_class WHERE relnamespace = ?::regnamespace", (schema,)).fetchone():
+        raise LogUnavailable(f"{place}: the schema has other tables in it: give one of its own, ?schema=NAME")
+    for statement in _statements(place):
+        execute(statement)
     said = {"format": str(FORMAT), "min_writer": "0.1.0", "hash_recipe": "1", "log_id": id_text(new_id())}
     for item in said.items():
-        connection.execute(statements("postgresql")["put_meta"], item)
+        execute(statements("postgresql")["put_meta"], item)
 
 
 def _bring_forward(connection: postgres.SchemaConnection, place: PostgresPlace) -> None:
     """Bring an older format forward. The first format on PostgreSQL is 2, so there is nothing before it."""
     found = int(connection.execute(statements("postgresql")["meta"], ("format",)).fetchone()[0])
     if found > FORMAT:
-        raise LogUnavailable(f"{place}: was written by a newer tallybook (log format {found}): update tallybook")
+        raise LogTooNew(f"{place}: was written by a newer tallybook (log format {found}): update tallybook")
 
 
-def _grant(connection: postgres.SchemaConnection, place: PostgresPlace) -> dict[str, str]:
-    """Make the roles where they are missing and give each its rights; return their names."""
-    execute = connection.execute
+def _statements(place: PostgresPlace) -> Iterator[str]:
+    """Yield the statements of the fresh log, with its schema's name in the routines."""
+    for statement in script("postgresql", "log"):
+        yield statement.replace("log_schema.", _quoted(place.schema) + ".")
+
+
+def _manage(connection: postgres.SchemaConnection, place: PostgresPlace) -> dict[str, str]:
+    """Renew routines, guards and roles, where this user may; return the names of the roles."""
+    execute, put = connection.execute, statements("postgresql")["put_meta"]
     known = dict(execute("SELECT key, value FROM log_meta WHERE key LIKE 'role_%'"))
     database = execute("SELECT current_database()").fetchone()[0]
     names = {kind: known.get(f"role_{kind}") or _role_name(database, place.schema, kind) for kind in ROLES}
     there = {name for (name,) in execute("SELECT rolname FROM pg_roles")}
     missing = [name for name in names.values() if name not in there]
-    if (
-        missing
-        and not execute("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user").fetchone()[0]
-    ):
+    owns, makes_roles = execute(
+        "SELECT pg_has_role(c.relowner, 'USAGE'), r.rolcreaterole OR r.rolsuper FROM pg_class c, pg_roles r "
+        "WHERE c.oid = 'events'::regclass AND r.rolname = current_user"
+    ).fetchone()
+    if owns:
+        for statement in _statements(place):  # replaced as they are now: a newer program may have better ones
+            if statement.startswith("CREATE OR REPLACE"):
+                execute(statement)
+    if missing and not makes_roles:
         return {}
+    if not owns:
+        return names
     for name in missing:
         execute(f"CREATE ROLE {_quoted(name)} NOLOGIN")
-    quoted = {kind: _quoted(name) for kind, name in names.items()}
-    for name in quoted.values():  # to hand things to a role, one must be a member of it
-        execute(f"GRANT {name} TO CURRENT_USER")
-    for statement in _RIGHTS:
-        execute(statement.format(schema=place.schema, **quoted))
-    for table, kind in execute("SELECT relname, relkind FROM pg_class WHERE relkind IN ('r', 'v') "
-                               "AND relnamespace = ?::regnamespace", (place.schema,)).fetchall():  # fmt: skip
-        owner = quoted["owner"] if table in LOG_TABLES else quoted["writer"]  # projections are whoever's folds
-        execute(f"ALTER {'VIEW' if kind == 'v' else 'TABLE'} {place.schema}.{_quoted(table)} OWNER TO {owner}")
-    for (signature,) in execute(
-        "SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = ?::regnamespace", (place.schema,)
-    ).fetchall():
-        execute(f"REVOKE ALL ON FUNCTION {signature} FROM PUBLIC")
-        if not signature.rpartition(".")[2].startswith(("lock_log", "hash_field", "event_hash", "refuse")):
-            execute(f"GRANT EXECUTE ON FUNCTION {signature} TO {quoted['writer']}")
-        execute(f"ALTER FUNCTION {signature} OWNER TO {quoted['owner']}")
+    for name in names.values():  # to hand things to a role, one must be a member of it
+        if not execute("SELECT pg_has_role(?, 'USAGE')", (name,)).fetchone()[0]:
+            execute(f"GRANT {_quoted(name)} TO CURRENT_USER")
+    _grant(connection, place, {kind: _quoted(name) for kind, name in names.items()})
     for kind, name in names.items():
         if f"role_{kind}" not in known:
-            execute(statements("postgresql")["put_meta"], (f"role_{kind}", name))
+            execute(put, (f"role_{kind}", name))
     return names
+
+
+def _grant(connection: postgres.SchemaConnection, place: PostgresPlace, roles: dict[str, str]) -> None:
+    """Give every role its rights, and everything that is the log's to the role that owns it."""
+    execute, schema = connection.execute, _quoted(place.schema)
+    for statement in _RIGHTS:
+        execute(statement.format(schema=schema, **roles))
+    own = {name for kind, name in _made(place) if kind == "TABLE"}
+    found = execute("SELECT relname, relkind FROM pg_class WHERE relkind IN ('r', 'v') "
+                    "AND relnamespace = ?::regnamespace", (schema,)).fetchall()  # fmt: skip
+    for name, kind in found:
+        if name in own or _PROJECTION.fullmatch(name) or name in VIEWS:
+            owner = roles["owner" if name in own else "writer"]  # projections are whoever's folds
+            word = "VIEW" if kind == "v" else "TABLE"
+            execute(f"GRANT SELECT ON {schema}.{_quoted(name)} TO {roles['owner']}, {roles['writer']}, {roles['reader']}")
+            execute(f"ALTER {word} {schema}.{_quoted(name)} OWNER TO {owner}")
+    for kind, name in _made(place):
+        if kind in ("FUNCTION", "PROCEDURE"):
+            execute(f"REVOKE ALL ON {kind} {schema}.{name} FROM PUBLIC")
+            if name in FOR_WRITERS:
+                execute(f"GRANT EXECUTE ON {kind} {schema}.{name} TO {roles['writer']}")
+            execute(f"ALTER {kind} {schema}.{name} OWNER TO {roles['owner']}")
+
+
+def _made(place: PostgresPlace) -> Iterator[tuple[str, str]]:
+    """Yield (kind, name) of what the script of the log makes."""
+    for statement in _statements(place):
+        found = _MADE.match(statement)
+        assert found, statement
+        yield found[1], found[2]
 
 
 _RIGHTS = (
     "GRANT USAGE ON SCHEMA {schema} TO {owner}, {writer}, {reader}",
     "GRANT CREATE ON SCHEMA {schema} TO {owner}, {writer}",
-    "GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {writer}, {reader}",
     "ALTER DEFAULT PRIVILEGES FOR ROLE {writer} IN SCHEMA {schema} GRANT SELECT ON TABLES TO {owner}, {reader}",
 )
 
 
 def _role_name(database: str, schema: str, kind: str) -> str:
-    """Return a role's name: roles are the server's, so the database is in it."""
-    room = _NAME_MAX_BYTES - len(schema) - len(kind) - 2
-    return f"{database.encode()[:room].decode('utf-8', 'ignore')}_{schema}_{kind}"
+    """Return a role's name: roles are the server's, so the database is in it, and its digest where it is long."""
+    end = f"_{schema}_{kind}"
+    room = _NAME_MAX_BYTES - len(end)
+    if len(database.encode()) > room:
+        digest = hashlib.sha256(database.encode()).hexdigest()[:8]
+        database = database.encode()[: room - 9].decode("utf-8", "ignore") + "_" + digest
+    return database + end
 
 
 def _quoted(name: Any) -> str:

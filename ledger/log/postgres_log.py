@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from ledger.events.envelope import Event
 from ledger.log import postgres
 from ledger.log.blobs import Blob
 from ledger.log.location import PostgresPlace
-from ledger.log.log import FORMAT, Log, StreamAppend, may_write
+from ledger.log.log import Adopted, Log, StreamAppend, may_write
 from ledger.log.prepare import Batch, prepare
 
 _APPEND = """SELECT append_events(?, ?, ?::text[], ?::bigint[], ?::bigint[], ?::bytea[], ?::text[], ?::text[],
@@ -56,7 +56,7 @@ class PostgresLog(Log):
                 f"{self.place}: there is no ledger here: run `ledger init --db` with this URL as the database's owner"
             )
         said = dict(self.connection.execute("SELECT key, value FROM log_meta"))
-        if self.check_format(said.get("format", "0")) < FORMAT:
+        if self.is_older(said.get("format", "0")):
             raise LogUnavailable(
                 f"{self.place}: has an older log format ({said.get('format')}): its owner runs `ledger init`"
             )
@@ -95,9 +95,20 @@ class PostgresLog(Log):
                 connection.execute(_KEEP_BLOBS, [*columns, *links])
             return versions
         except connection.Error as error:
-            raise self._refused(error) from error
+            raise self.refused(error) from error
         except UnicodeError as error:
             raise InvalidEvent(f"a stream, session, turn or span has a name that is no text: {error}") from error
+
+    def adopt(
+        self,
+        events: Sequence[Event],
+        blobs: Sequence[tuple[bytes, Blob]] = (),
+        barred: Callable[[], Collection[bytes]] = frozenset,
+    ) -> Adopted:
+        """Do what Log.adopt promises."""
+        from ledger.log.postgres_adopting import adopt
+
+        return adopt(self, events, blobs, barred)
 
     def _parameters(self, batch: Batch) -> list[Any]:
         events = [event for _, of_stream in batch for event in of_stream]
@@ -111,7 +122,7 @@ class PostgresLog(Log):
             [new.turn for new in news], [new.span for new in news], [event.data for event in events],
         ]  # fmt: skip
 
-    def _refused(self, error: Any) -> Exception:
+    def refused(self, error: Any) -> Exception:
         """Return what an error of the server's functions means."""
         state, message = error.sqlstate or "", error.diag.message_primary or ""
         if state == "TB001":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ledger.errors import LogUnavailable
+from ledger.log.lock import CommitLock
 
 
 def has_wal_fix(version: tuple[int, ...]) -> bool:
@@ -56,6 +57,8 @@ OperationalError: Any = driver.OperationalError
 IntegrityError: Any = driver.IntegrityError
 
 BUSY_TIMEOUT_MS = 30_000
+CHECKPOINT_PAGES = 4000
+"""How many pages the write-ahead file may have before it is begun anew: 16 MiB."""
 
 
 def connect(path: Path, *, readonly: bool = False) -> Connection:
@@ -101,7 +104,8 @@ def _set_up(connection: Connection, *, readonly: bool) -> None:
         execute("PRAGMA cache_size=-8192")
         if not readonly:
             execute("PRAGMA synchronous=FULL")
-            execute("PRAGMA wal_autocheckpoint=4000")  # pages: a large import copies them home fewer times
+            # Checkpoints are made by `Checkpointer`, while nobody waits; this is only the last resort.
+            execute(f"PRAGMA wal_autocheckpoint={8 * CHECKPOINT_PAGES}")
     except Error:
         connection.close()
         raise
@@ -132,3 +136,39 @@ def explain(error: Exception, path: Path | str) -> str:
     if "readonly" in text or "read-only" in text:
         return f"{path}: may not be written by you: check its permissions, or give another --db"
     return f"{path}: {text}: run `ledger doctor` for details"
+
+
+class Checkpointer:
+    """Copies what is committed from the write-ahead file home, outside the commit lock, so that no writer waits.
+
+    SQLite's own checkpoint runs within a commit, and with it every writer behind that one would wait for
+    several syncs of the disk. Here it runs after the lock is given back; only the few pages that came meanwhile
+    are copied under the lock, and the file then begins anew.
+    """
+
+    EVENTS = 1000
+    """One checkpoint for so many events of the log, whoever wrote them: who appends the last of them makes it."""
+    BYTES = 8 << 20
+    """One for so much that this connection wrote itself."""
+
+    def __init__(self, connection: Connection, lock: CommitLock) -> None:
+        self.connection, self.lock = connection, lock
+        self.written = 0
+
+    def appended(self, count: int, size_bytes: int) -> None:
+        """Note an append of this connection; now and then, checkpoint."""
+        last = self.connection.execute("SELECT last_insert_rowid()").fetchone()[0]
+        self.written += size_bytes
+        if last // self.EVENTS != (last - count) // self.EVENTS or self.written >= self.BYTES:
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Checkpoint what there is. That another one is just doing it, or a reader holds it up, is no failure."""
+        self.written = 0
+        try:
+            _, pages, home = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if home < pages and pages >= CHECKPOINT_PAGES // 2:
+                with self.lock:
+                    self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except OperationalError:
+            pass

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
 from ledger.errors import LogUnavailable
+from ledger.events.envelope import Event
 from ledger.ids import id_text, new_id
 from ledger.log import sqlite
 from ledger.log.blobs import Blob
 from ledger.log.lock import CommitLock
-from ledger.log.log import FORMAT, Log, StreamAppend, may_write
+from ledger.log.log import FORMAT, Adopted, Log, StreamAppend, may_write
 from ledger.sql import script
 
 APPLICATION_ID = 0x7A117B00
@@ -30,6 +31,9 @@ class SqliteLog(Log):
         super().__init__(path, connection, readonly=readonly)
         self.path = path
         self.lock = CommitLock(Path(f"{path}.lock"))
+        self._accounts: sqlite.Connection | None = None
+        self._may_fold = False
+        self.checkpointer = sqlite.Checkpointer(connection, self.lock)
 
     @classmethod
     def open_file(cls, path: Path, *, create: bool = False, readonly: bool = False) -> SqliteLog:
@@ -78,7 +82,7 @@ class SqliteLog(Log):
             if self._is_empty():
                 raise LogUnavailable(f"{self.path}: {MISSING}")
             raise LogUnavailable(f"{self.path}: is a database of something else: give another --db")
-        if self.check_format(found) < FORMAT:
+        if self.is_older(found):
             if self.readonly:
                 raise LogUnavailable(
                     f"{self.path}: has an older log format ({found}): run `ledger init` as someone who may write it"
@@ -92,13 +96,30 @@ class SqliteLog(Log):
     def close(self) -> None:
         """Close the file. The log cannot be used afterwards."""
         super().close()
+        if self._accounts is not None:
+            self._accounts.close()
         self.lock.close()
 
     def append(self, appends: Sequence[StreamAppend], blobs: Sequence[tuple[bytes, Blob]] = ()) -> list[int]:
         """Do what Log.append promises."""
         from ledger.log.append import append
 
-        return append(self, appends, blobs)
+        versions, size_bytes = append(self, appends, blobs)
+        self.checkpointer.appended(len(versions), size_bytes)
+        return versions
+
+    def adopt(
+        self,
+        events: Sequence[Event],
+        blobs: Sequence[tuple[bytes, Blob]] = (),
+        barred: Callable[[], Collection[bytes]] = frozenset,
+    ) -> Adopted:
+        """Do what Log.adopt promises."""
+        from ledger.log.adopting import adopt
+
+        adopted, size_bytes = adopt(self, events, blobs, barred)
+        self.checkpointer.appended(adopted.events, size_bytes)
+        return adopted
 
     def delete_blobs(self, sha256s: Sequence[bytes], linked_until: int) -> bool:
         """Do what Log.delete_blobs promises."""
@@ -106,29 +127,83 @@ class SqliteLog(Log):
 
         return delete_blobs(self, sha256s, linked_until)
 
+    # accounts
+
+    @property
+    def accounts_path(self) -> Path:
+        """The file of the projections, beside the log's. It can be thrown away: it is folded from the log again."""
+        return Path(f"{self.path}.accounts")
+
+    @property
+    def accounts(self) -> sqlite.Connection:
+        """Do what Log.accounts promises: a file of its own, so that no writer of the log waits for whoever folds.
+
+        Where it cannot be written it is read; where there is nothing to read, an empty database in memory stands in.
+        """
+        if self._accounts is None:
+            self._accounts, self._may_fold = self._open_accounts()
+        return self._accounts
+
+    def _open_accounts(self) -> tuple[sqlite.Connection, bool]:
+        path = self.accounts_path
+        if not self.readonly:
+            try:
+                if not _is_there(path):
+                    _make_file(path)
+                connection = sqlite.connect(path)
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.execute("PRAGMA synchronous=NORMAL")  # what a power cut takes away is folded again
+                connection.execute("PRAGMA wal_autocheckpoint=4000")
+                return connection, True
+            except (LogUnavailable, sqlite.Error):
+                pass
+        try:
+            if _is_there(path):
+                connection = sqlite.connect(path, readonly=True)
+                connection.has_table("projections")
+                return connection, False
+        except (LogUnavailable, sqlite.Error):
+            pass
+        return sqlite.in_memory(), False
+
+    @property
+    def accounts_writable(self) -> bool:
+        """Do what Log.accounts_writable promises."""
+        return self.accounts is not None and self._may_fold
+
+    def discard_accounts(self) -> None:
+        """Remove the projections' file, which is damaged; the next use makes it anew."""
+        if self._accounts is not None:
+            self._accounts.close()
+            self._accounts = None
+        for name in ("", "-wal", "-shm"):
+            Path(f"{self.accounts_path}{name}").unlink(missing_ok=True)
+
     @contextmanager
     def accounts_transaction(self) -> Iterator[None]:
-        """Do what Log.accounts_transaction promises: writers of the log wait meanwhile."""
-        connection = self.connection
-        with self.lock, sqlite.relaxed(connection):
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+        """Do what Log.accounts_transaction promises: only others who fold wait, no writer of the log does."""
+        connection = self.accounts
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Do what Log.reading promises."""
-        self.connection.execute("BEGIN")
+        both = (self.accounts, self.connection)
+        for connection in both:
+            connection.execute("BEGIN")
         try:
             yield
         finally:
-            if self.connection.in_transaction:
-                self.connection.execute("COMMIT")
+            for connection in both:
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
 
     def explain(self, error: Exception) -> str:
         """Return one line that says what is wrong with the file and what to do next."""

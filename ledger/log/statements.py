@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Select, bindparam, delete, func, insert, literal_column, select
+from sqlalchemy import ColumnElement, Select, bindparam, delete, func, insert, literal_column, select
 from sqlalchemy.dialects.postgresql import insert as upsert  # its conflict clauses suit both dialects
 from sqlalchemy.sql import ClauseElement
 
@@ -34,6 +34,31 @@ def _blob_links() -> Select[tuple[object, ...]]:
     )
 
 
+def _between() -> ColumnElement[bool]:
+    return (events.c.position > bindparam("after")) & (events.c.position <= bindparam("until"))
+
+
+def _blobs_between() -> Select[tuple[object, ...]]:
+    return (
+        select(events.c.event_id, blobs)
+        .join_from(events, event_blobs, events.c.event_id == event_blobs.c.event_id)
+        .join(blobs, event_blobs.c.sha256 == blobs.c.sha256)
+        .where(_between())
+        .order_by(events.c.position, blobs.c.sha256)
+    )
+
+
+def _blob_sizes() -> Select[tuple[object, ...]]:
+    return (
+        select(events.c.position, func.sum(blobs.c.size_bytes))
+        .join_from(events, event_blobs, events.c.event_id == event_blobs.c.event_id)
+        .join(blobs, event_blobs.c.sha256 == blobs.c.sha256)
+        .where(_between())
+        .group_by(events.c.position)
+        .order_by(events.c.position)
+    )
+
+
 def _delete_blob() -> ClauseElement:
     """Remove a blob's bytes, unless an event of after the purge was decided links it."""
     later: Select[tuple[object, ...]] = (
@@ -55,6 +80,7 @@ STATEMENTS: dict[str, ClauseElement] = {
     "event_by_id": select(events).where(events.c.event_id == bindparam("event_id")),
     "event_at": select(events).where(events.c.position == bindparam("position")),
     "events_after": _after(),
+    "hash_of": select(events.c.hash).where(events.c.position == bindparam("position")),
     "stream_events": select(events)
     .where(events.c.stream_id == bindparam("stream_id"), events.c.version > bindparam("version"))
     .order_by(events.c.version)
@@ -68,6 +94,8 @@ STATEMENTS: dict[str, ClauseElement] = {
         events.c.stream_id == bindparam("stream_id"), events.c.version == bindparam("version")
     ),
     "blob_links": _blob_links(),
+    "blobs_between": _blobs_between(),
+    "blob_sizes": _blob_sizes(),
     "delete_blob": _delete_blob(),
     "blob_known": select(func.count()).select_from(blobs).where(blobs.c.sha256 == bindparam("sha256")),
     "put_blob": insert(blobs),

@@ -17,6 +17,7 @@ from ledger.events.sources import Context, Cumulative, Prompt, Response, Run
 from ledger.sources.discover import text_of
 from ledger.sources.lines import Block, broken_lines, hits
 from ledger.sources.reading import Draft, Projects, as_raw, instant, loads_leniently
+from ledger.sources.reading import word as _text
 from ledger.wire.codex import counts
 
 CLIENT = "codex"
@@ -220,9 +221,3 @@ def _nickname(source: object) -> str:
     if not isinstance(spawned, dict):
         return ""
     return _text(spawned.get("agent_role")) or _text(spawned.get("agent_nickname"))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or len(value) > 4096:
-        return ""
-    return value.encode("utf-8", "replace").decode("utf-8")

@@ -23,8 +23,9 @@ from ledger.prices.quote import Quote
 from ledger.sources import discover
 from ledger.sources.discover import Found
 from ledger.sources.quotes import record_quote, recorded_quotes
-from ledger.sources.read import Item, Task, as_blob, read_source
+from ledger.sources.read import Item, Task, as_blob
 from ledger.sources.reading import Projects
+from ledger.sources.records import read_any
 from ledger.sources.workers import read_all
 
 FIRST_BATCH_EVENTS, BATCH_EVENTS = 8, 128
@@ -148,7 +149,7 @@ class _Pass:
         total = sum(max(0, task.found.size - task.begin) for task in tasks)
         done = 0
         self.versions = {task.stream_id: task.version for task in tasks}
-        for result in read_all(tasks, lambda task: read_source(task, find_quote, projects)):
+        for result in read_all(tasks, lambda task: read_any(task, find_quote, projects)):
             task = tasks[result.task]
             if result.problem and result.problem not in self.reports[task.found.client].problems:
                 self.reports[task.found.client].problems.append(result.problem)
@@ -186,7 +187,8 @@ class _Pass:
             return Task(one, stream_id, 0, 0, "", "{}", self._billing(one), self.origin)
         same = (known.size, known.mtime_ns, known.device, known.inode)
         if same == (one.size, one.mtime_ns, one.device, one.inode):
-            if known.end < known.size and one.path.suffix != ".zst":  # packed, it has another size
+            packed = one.path.suffix == ".zst"  # then it has another size
+            if known.end < known.size and not packed and not one.rewritten:
                 self.torn.add((one.client, stream_id))
             return None
         self.torn.discard((one.client, stream_id))
@@ -236,7 +238,7 @@ class _Pass:
             for number, (client, item) in enumerate(items, version + 1):
                 event_id = named_id(stream_id, str(number), str(item.begin), str(item.end))
                 events.append(NewEvent(body=EncodedBody(item.type, item.data), event_id=event_id))
-                kept = self.purged.left([as_blob(fields) for fields in item.blobs], client, item.data)
+                kept = self.purged.left([as_blob(fields) for fields in item.blobs], client, item.type, item.data)
                 blobs += [(event_id, blob) for blob in kept]
             appends.append(StreamAppend(stream_id, version, events))
         self.log.append(appends, blobs)

@@ -14,14 +14,15 @@ from ledger.events.registry import encode, entry_of
 from ledger.events.sources import SourceBilled, SourceOpened, SourceTruncated
 from ledger.log.blobs import Blob
 from ledger.prices.quote import Quote
-from ledger.sources import claude_code, codex
+from ledger.sources import claude_code, codex, gemini
 from ledger.sources.discover import Found, text_of
 from ledger.sources.lines import blocks, tail_digest
 from ledger.sources.reading import Draft, FindQuote, Projects
 
 _PACKED_BYTES = 1 << 10
 """How much of a packed file is unpacked at once: no more than 32 MiB come of it."""
-READERS: dict[str, Any] = {"claude-code": claude_code.Reader, "codex": codex.Reader}
+READERS: dict[str, Any] = {"claude-code": claude_code.Reader, "codex": codex.Reader, "gemini": gemini.Reader}
+"""Of files that only grow; those of the others are in `records`."""
 
 
 class Task(NamedTuple):
@@ -66,13 +67,18 @@ def read_source(task: Task, find_quote: FindQuote, projects: Projects) -> Iterat
         size = os.fstat(file.fileno()).st_size
         begin, carry = task.begin, task.carry
         if task.version == 0:
-            found = task.found
-            place = (text_of(found.path), text_of(found.root), found.device, found.inode)
-            yield _item(task, SourceOpened(found.client, *place, task.billing, task.origin))
+            yield opening(task)
         elif size < begin or (begin and tail_digest(file, begin) != task.tail):
-            yield _item(task, SourceTruncated(offset=begin, size=size))
+            yield item_of(task, SourceTruncated(offset=begin, size=size))
             begin, carry = 0, "{}"
         yield from _stretches(task, file, begin, size, carry, stat, find_quote, projects)
+
+
+def opening(task: Task) -> Item:
+    """Return the event that a source was met for the first time."""
+    found = task.found
+    place = (text_of(found.path), text_of(found.root), found.device, found.inode)
+    return item_of(task, SourceOpened(found.client, *place, task.billing, task.origin))
 
 
 def _stretches(
@@ -95,7 +101,7 @@ def _stretches(
         draft.end += block.size
     # What the user stated stands. Before the last stretch, after which the file counts as read.
     if reader.billing and not task.billing:
-        yield _item(task, SourceBilled(reader.billing))
+        yield item_of(task, SourceBilled(reader.billing))
     if draft.end > draft.begin or (torn and task.version == 0 and draft.begin == begin):
         yield _lines(task, file, draft, reader, stat, torn)
     elif torn:
@@ -117,16 +123,23 @@ def _lines(task: Task, file: BinaryIO, draft: Draft, reader: Any, stat: os.stat_
     position = file.tell()
     digest = tail_digest(file, draft.end)
     file.seek(position)
-    item = _item(task, draft.body(digest, stat, reader.carry))
+    item = item_of(task, draft.body(digest, stat, reader.carry))
     item.begin, item.end, item.lines = draft.begin, draft.end, draft.lines
+    item.torn = torn
+    return with_counts(item, draft)
+
+
+def with_counts(item: Item, draft: Draft) -> Item:
+    """Give an event of observations what goes with it: texts, quotes and what it counts."""
     item.blobs = [(one.sha256, one.size_bytes, one.encoding, one.bytes) for one in draft.blobs.values()]
     item.quotes = list(draft.used.values())
     item.usage_rows = sum(getattr(one, "lines", 0) for one in draft.observations) + draft.repeated
-    item.malformed, item.torn, item.repeated = draft.malformed, torn, draft.repeated
+    item.malformed, item.repeated = draft.malformed, draft.repeated
     return item
 
 
-def _item(task: Task, body: msgspec.Struct) -> Item:
+def item_of(task: Task, body: msgspec.Struct) -> Item:
+    """Return a body as an event of the task's stream."""
     return Item(task.stream_id, entry_of(body).type, encode(body))
 
 

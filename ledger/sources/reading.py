@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ledger.events.sources import AnyObservation, Context, LinesObserved, Skipped
+from ledger.events.sources import AnyObservation, Context, LinesObserved, RecordsObserved, Skipped
 from ledger.log.blobs import Blob, make_blob
 from ledger.prices.quote import Quote
 from ledger.redaction import masked
@@ -19,7 +20,12 @@ from ledger.redaction import masked
 FindQuote = Callable[[str, str, int], Quote | None]
 """(provider, model, microseconds UTC) -> the quote in force, None where no price is known."""
 
+Identity = tuple[int, int, int, int]
+"""(size, mtime_ns, device, inode) of a source: if they are what they were, nothing in it is new."""
+
 OBSERVATIONS_PER_EVENT = 400
+_WORD_LETTERS = 4096
+"""A longer text is no id, no name and no path."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -63,6 +69,22 @@ class Draft:
         """True where the event is large enough to be written."""
         return len(self.observations) >= OBSERVATIONS_PER_EVENT
 
+    def records_body(self, identity: Identity | None, carry: dict[str, Any]) -> RecordsObserved:
+        """Return the event of a source that is read by its records. Without `identity`, more is still to be read."""
+        size, mtime_ns, device, inode = identity or (0, 0, 0, 0)
+        return RecordsObserved(
+            records=self.lines,
+            contexts=list(self._contexts),
+            quotes=list(self._quotes),
+            observations=self.observations,
+            skipped=Skipped(self.no_usage, self.malformed, self.rollup, self.repeated),
+            mtime_ns=mtime_ns,
+            size=size,
+            device=device,
+            inode=inode,
+            carry={key: msgspec.Raw(msgspec.json.encode(value)) for key, value in carry.items()},
+        )
+
     def body(self, tail: str, stat: os.stat_result | None, carry: dict[str, Any]) -> LinesObserved:
         """Return the event. Without `stat`, more of the file is still to be read."""
         return LinesObserved(
@@ -95,12 +117,55 @@ def instant(text: str | None) -> int | None:
     return (moment - _EPOCH) // _MICROSECOND
 
 
+_CHAINS_KEPT = 8
+
+
+def chained(before: str, told: bytes) -> str:
+    """Return the digest of all records up to one, from that of those before it and what the record says."""
+    return hashlib.sha256(before.encode() + told).hexdigest()[:16]
+
+
+def read_before(carry: dict[str, Any], told: Sequence[bytes]) -> int:
+    """Return how many records at the beginning of a rewritten file are those that were read.
+
+    That is all that were read, or some less where one of the newest changed, or none of them.
+    """
+    chains = carry.get("chains", [])
+    first, chain, found = carry.get("read", 0) - len(chains) + 1, "", 0
+    for number, one in enumerate(told[: carry.get("read", 0)], 1):
+        chain = chained(chain, one)
+        if number >= first and chains[number - first] == chain:
+            found = number
+    return found
+
+
+def remember(carry: dict[str, Any], chains: Sequence[str]) -> None:
+    """Keep how far a rewritten file was read: `chains` are the digests of its records until there."""
+    carry["read"], carry["chains"] = len(chains), list(chains[-_CHAINS_KEPT:])
+
+
+def word(value: object) -> str:
+    """Return an id, a name or a path that somebody else wrote, as text that can be stored; empty for anything else."""
+    if not isinstance(value, str) or len(value) > _WORD_LETTERS:
+        return ""
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
 def loads_leniently(line: bytes) -> dict[str, Any] | None:
     """Return a line's JSON object by the standard library, which takes lone surrogates; None for anything else."""
     try:
         found = json.loads(line.decode("utf-8", "replace"), parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         return None
+    return found if isinstance(found, dict) else None
+
+
+def as_object(text: bytes) -> dict[str, Any] | None:
+    """Return the JSON object that a text is, None for anything else."""
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return loads_leniently(text)
     return found if isinstance(found, dict) else None
 
 

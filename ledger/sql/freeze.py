@@ -13,9 +13,8 @@ from sqlalchemy.sql import ClauseElement
 
 from ledger.accounts import schema as accounts
 from ledger.accounts.statements import STATEMENTS as ACCOUNTS
+from ledger.log import postgres_adopting_schema, postgres_schema
 from ledger.log import schema as log
-from ledger.log.postgres_schema import FUNCTIONS
-from ledger.log.postgres_schema import GUARDS as POSTGRESQL_GUARDS
 from ledger.log.statements import STATEMENTS as LOG
 from ledger.sql import FOLDER
 
@@ -43,7 +42,8 @@ def frozen(name: str) -> dict[str, str]:
     """Return file name -> content of everything under ledger/sql/NAME, a dialect."""
     dialect = DIALECTS[name]
     named = {**LOG, **ACCOUNTS}
-    extras = log.GUARDS if name == "sqlite" else (*FUNCTIONS, *POSTGRESQL_GUARDS)
+    adopting, postgresql = postgres_adopting_schema, postgres_schema
+    extras = log.GUARDS if name == "sqlite" else (*postgresql.ROUTINES, *adopting.ROUTINES, *postgresql.GUARDS)
     scripts = {
         "log.sql": [*_tables(log.LOG, dialect), *extras],
         "projections.sql": list(_tables(accounts.PROJECTIONS, dialect)),

@@ -8,8 +8,8 @@ Measured against an endpoint that counted, through the clients' own adapters of 
   API, inside with the others.
 - 1.1: the same without a `total`: then the provider's name decides.
 
-The messages of a client in which nothing was cached have `cache` zeros, which are the client's: some APIs say
-nothing of caching. The client asks for five-minute cache writes only.
+A zero is the client's own where the API said nothing; all zeros are no usage. The client asks for five-minute cache
+writes only (seen in its requests).
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ def parts(usage: dict[str, Any], provider: str, role: str) -> tuple[Part, ...]:
     cache = inner(usage, "cache")
     read, written = count(cache.get("read")), count(cache.get("write"))
     total = count(usage.get("total")) or None
+    if not any((uncached, output, reasoning, read, written, total)):
+        return ()  # no request takes nothing and gives nothing: the API told no usage
     whole = output
     known = plus(uncached, output, read, written) or 0
     if output is not None and reasoning and _outside(known, reasoning, total, provider):

@@ -229,7 +229,7 @@ def test_a_log_that_is_none(command: Command, place: str, tmp_path: Path, ledger
     (tmp_path / "file.txt").write_text("this is no database, and long enough not to be taken for an empty one\n" * 9)
     if "db" not in {option.name for option in command.options}:
         return
-    given = {"show": ["x"], "prices show": ["claude-opus-4-5-20251101"], "prices set": ["x", "--input", "1"]}
+    given = {"show": ["x"], "label": ["x"], "explain": ["x"], "prices show": ["claude-opus-4-5-20251101"], "prices set": ["x", "--input", "1"]}
     refused = ledger(*command.name, *given.get(" ".join(command.name), []), "--db", place)
     if refused.code == 2:
         assert Path(place).name in refused.line
@@ -269,15 +269,16 @@ def test_a_password_is_never_shown(command: Command, ledger: Ledger, monkeypatch
     if takes_db:
         lines += [[*needed, "--db", url] for url in URLS]
         lines += [[*needed, f"--db={URLS[0]}", "--nonsense"], [f"--db={URLS[1]}", *needed, "--db"]]
+    doctor = command.name == ("doctor",)  # says in a check of its own that a server cannot be reached
     for words in lines:
         refused = ledger(*command.name, *words)
-        assert refused.code == 2
-        assert PASSWORD not in refused.line
+        assert refused.code == 2 or (doctor and refused.code == 1)
+        assert PASSWORD not in (refused.out + refused.err if doctor else refused.line)
     for url in URLS if takes_db else ():
         monkeypatch.setenv("TALLYBOOK_DB", url)
         refused = ledger(*command.name, *needed)
-        assert refused.code == 2
-        assert PASSWORD not in refused.line
+        assert refused.code == 2 or (doctor and refused.code == 1)
+        assert PASSWORD not in (refused.out + refused.err if doctor else refused.line)
 
 
 # two parsers, one meaning

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from postgres_server import new_place
 
 from ledger.events.envelope import NewEvent
 from ledger.events.sources import SourceTruncated
@@ -21,12 +22,11 @@ CHILDREN = Path(__file__).parent / "children"
 
 
 class Backend(Protocol):
-    """One log on one kind of database. A second kind is one more entry of BACKENDS."""
+    """One log on one kind of database. Another kind is one more entry of BACKENDS."""
 
     kind: str
-    """The word by which tests/log/children/opening knows it."""
     place: str
-    """Where the log is, as text: a path or a URL."""
+    """Where the log is, as `--db` takes it: a path or a URL."""
 
     def open(self) -> Log:
         """Open the log once more, by a connection of its own."""
@@ -47,7 +47,22 @@ class SqliteBackend:
         return Log.open(Path(self.place))
 
 
-BACKENDS: dict[str, Callable[[Path], Backend]] = {"sqlite": SqliteBackend}
+class PostgresqlBackend:
+    """A log in a schema of its own."""
+
+    kind = "postgresql"
+
+    def __init__(self, folder: Path) -> None:
+        made = new_place()
+        self.where = made
+        self.place = f"{made.url}&schema={made.schema}"
+
+    def open(self) -> Log:
+        """Open the log once more."""
+        return Log.open(self.where)
+
+
+BACKENDS: dict[str, Callable[[Path], Backend]] = {"sqlite": SqliteBackend, "postgresql": PostgresqlBackend}
 
 
 @pytest.fixture(params=sorted(BACKENDS))

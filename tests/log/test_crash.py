@@ -20,7 +20,7 @@ def _said(lines: list[str], word: str) -> list[tuple[str, int]]:
 
 def _killed(child: Any, place: Path, pause_s: float) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
     """Let a writer run until its first acknowledgement and a moment more; return what it tried and what it got."""
-    writer = child.start("writer", "sqlite", place, STREAM, 0)
+    writer = child.start("writer", place, STREAM, 0)
     lines: list[str] = []
     while not lines or not lines[-1].startswith("ack"):
         lines.append(writer.stdout.readline())
@@ -43,7 +43,7 @@ def test_what_was_acknowledged_survives_a_kill(child: Any, tmp_path: Path, soak:
         unknown = [one for one in tried if one not in acknowledged]
         assert len(unknown) <= 1
         given = "".join(f"{event_id} {number}\n" for event_id, number in unknown)
-        found = json.loads(child.run("checker", "sqlite", place, STREAM, given=given))
+        found = json.loads(child.run("checker", place, STREAM, given=given))
         assert (found["broken"], found["gapless"]) == ([], True)
         kept += [event_id for event_id, _ in acknowledged]
         lost_or_doubled = [event_id for event_id in kept if found["before"].count(event_id) != 1]
@@ -61,7 +61,7 @@ def test_a_kill_while_the_log_is_made_leaves_nothing_that_cannot_be_opened(
     reached = set()
     for number in soak.rounds(8, 100):
         place = tmp_path / f"{number}.db"
-        writer = child.start("writer", "sqlite", place, STREAM, 0, "create")
+        writer = child.start("writer", place, STREAM, 0, "create")
         assert writer.stdout.readline() == "opening\n"
         time.sleep(soak.random.uniform(0, 0.02))
         writer.kill()

@@ -120,6 +120,6 @@ def test_the_log_offers_no_way_to_change_or_remove() -> None:
     public = {name for name in vars(Log) if not name.startswith("_")} - {"kind", "accounts_writable", "explain"}
     assert public == {
         "accounts_transaction", "all_events", "append", "blob", "blob_links", "book_events", "book_stream",
-        "check_format", "close", "create", "delete_blobs", "event_at", "events_after", "head_position", "log_id",
-        "meta", "open", "reading", "stream_events", "stream_version",
+        "close", "create", "delete_blobs", "event_at", "events_after", "hash_at", "head_position", "heads", "is_older",
+        "log_id", "meta", "open", "reading", "stream_events", "stream_version",
     }  # fmt: skip

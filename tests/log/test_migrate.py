@@ -1,7 +1,7 @@
 """Migrations: from nothing to the fresh script's tables, and from one format to the next without touching an event.
 
-Format 1 is the first, so no older log exists. The way forward is tested with a later program instead: the
-repository's scripts with one more, and the number of its format.
+What may go wrong on the way is tested with a later program: the repository's scripts with one more, and the number
+of its format.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.script import ScriptDirectory
 
 from ledger.errors import LogTooNew, LogUnavailable
@@ -80,9 +81,9 @@ def meta(path: Path) -> tuple[Any, ...]:
     """Return what marks the file as a log, and what the log says of itself."""
     connection = sqlite.driver.connect(str(path))
     pragmas = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "journal_mode")]
-    rows = connection.execute("SELECT * FROM log_meta ORDER BY 1").fetchall()
+    rows = dict(connection.execute("SELECT key, value FROM log_meta ORDER BY 1").fetchall())
     connection.close()
-    return (*pragmas, *rows)
+    return (*pragmas, rows)
 
 
 def contents(path: Path) -> list[Any]:
@@ -134,9 +135,13 @@ def test_a_log_made_by_migrations_equals_a_fresh_one(tmp_path: Path) -> None:
     Log.create(fresh).close()
     assert structure(migrated) == structure(fresh)
     assert len(structure(fresh)) >= 9
-    assert meta(migrated) == meta(fresh)
-    if FORMAT == 1:  # the first revision is the script itself, letter for letter
-        assert texts(migrated) == texts(fresh)
+    *marks, said = meta(migrated)
+    *fresh_marks, fresh_said = meta(fresh)
+    assert marks == fresh_marks
+    own, fresh_own = said.pop("log_id"), fresh_said.pop("log_id")
+    assert said == fresh_said
+    assert own != fresh_own
+    assert len(own) == len(fresh_own)
 
 
 def test_a_log_made_by_migrations_works(tmp_path: Path, event: MakeEvent, assert_sound: Callable[[Log], None]) -> None:
@@ -176,6 +181,39 @@ def test_the_scripts_lead_to_todays_format() -> None:
 
 
 # from one format to the next
+
+
+@pytest.fixture
+def format_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: MakeEvent) -> Path:
+    """A log of format 1 with two events, closed: made by its script, and written as a program of its time did."""
+    path = tmp_path / "first.db"
+    path.touch()
+    command.upgrade(migrate._configuration(path), "0001")
+    with monkeypatch.context() as patch:
+        patch.setattr(log_module, "FORMAT", 1)
+        with Log.open(path) as log:
+            assert (log.meta("format"), log.meta("log_id")) == ("1", None)
+            log.append([StreamAppend("a", 0, [event(1), event(2)])])
+    return path
+
+
+def test_a_log_of_format_1_gets_an_id_of_its_own(
+    format_1: Path, event: MakeEvent, assert_sound: Callable[[Log], None], tmp_path: Path
+) -> None:
+    """The events are the same byte for byte, and every log that is brought forward has another id."""
+    other = tmp_path / "other.db"
+    shutil.copy(format_1, other)
+    before = contents(format_1)
+    with Log.open(format_1) as log, Log.open(other) as twin:
+        assert log.meta("format") == str(FORMAT)
+        assert contents(format_1) == before
+        own = log.log_id
+        assert log.book_stream == f"book:{own}"
+        assert len({own, twin.log_id, ""}) == 3
+        assert log.append([StreamAppend("a", 2, [event(3)])]) == [3]
+        assert_sound(log)
+    with Log.open(format_1) as again:
+        assert again.log_id == own
 
 
 def test_opening_an_older_log_brings_it_forward(
@@ -281,8 +319,8 @@ def test_a_wheel_carries_its_scripts(tmp_path: Path) -> None:
         "path = Path(sys.argv[2]); path.touch(); migrate.upgrade(path)\n"
         "print(migrate.scripts().relative_to(sys.argv[1])); print(Log.open(path).meta('format'))\n"
     )
-    command = [sys.executable, "-I", "-c", code, str(tmp_path / "site"), str(tmp_path / "ledger.db")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    words = [sys.executable, "-I", "-c", code, str(tmp_path / "site"), str(tmp_path / "ledger.db")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == (f"ledger/_migrations\n{FORMAT}\n", "")
 
 
@@ -296,8 +334,8 @@ def test_the_folder_of_scripts_does_not_hide_alembic() -> None:
 
 def test_alembics_own_command_knows_a_logs_revision(filled: Path) -> None:
     """`alembic -x db=PATH current`, from the repository's root, for whoever writes the next script."""
-    command = [sys.executable, "-W", "error", "-m", "alembic", "-x", f"db={filled}", "current"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    words = [sys.executable, "-W", "error", "-m", "alembic", "-x", f"db={filled}", "current"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.stdout == f"{FORMAT:04d} (head)\n", done.stderr
-    done = subprocess.run([*command[:5], "current"], capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run([*words[:5], "current"], capture_output=True, text=True, check=False, cwd=ROOT)
     assert "name the log" in done.stdout + done.stderr

@@ -91,7 +91,7 @@ def test_a_reader_sees_every_event_once_while_four_processes_write(
     """Tailing `position > last` never misses a late commit: all events, once, in order, without a gap."""
     count = len(soak.rounds(40, 1000))
     streams = [f"source:{number}" for number in range(4)]
-    writers = [child.start("writer", backend.kind, backend.place, stream, count) for stream in streams]
+    writers = [child.start("writer", backend.place, stream, count) for stream in streams]
     seen, last = [], 0
     deadline = time.monotonic() + 120
     with backend.open() as reader, ThreadPoolExecutor(4) as pool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
 import sqlite3
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 
 from ledger.accounts.store import VERSION
@@ -19,8 +22,11 @@ from ledger.events.book import QuoteRecorded
 from ledger.events.envelope import EncodedBody, NewEvent
 from ledger.ids import new_id
 from ledger.log import sqlite
+from ledger.log.location import PostgresPlace
 from ledger.log.log import Log, StreamAppend
 from ledger.prices.own import quote_from_rates
+from reports import doctor_sqlite
+from reports.doctor_machine import Clocks, time_zone
 from reports.health import age_text, size_text
 
 RESPONSE = {
@@ -90,8 +96,11 @@ def test_a_sound_log(db: Path, examine: Any) -> None:
     assert checks["events"][0] == "3 in 2 streams"
     assert checks["accounts"][0] == f"generation 1, version {VERSION}, at position 3 of 3"
     assert checks["claude-code in log"][0] == "1 file known, last read just now"
-    assert checks["claude-code"][0] == "1 session file here" and "`ledger import" in checks["claude-code"][2]
+    kept = "Claude Code deletes each 30 days after its last line"
+    assert checks["claude-code"] == (f"1 session file here, all read; {kept}", "ok", "")
     assert checks["codex"][0] == "no session files here"
+    assert checks["SQLite build"][1] == checks["database"][1] == checks["clocks"][1] == checks["owner"][1] == "ok"
+    assert checks["database"][0].startswith("journal wal, ") and checks["lock"][0].startswith("free; process ")
     assert checks["clock"][1] == "ok" and checks["prices"][0].startswith("1 quote, 0 of your own")
 
 
@@ -120,7 +129,8 @@ def test_csv(db: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_log_yet(path: Path, examine: Any) -> None:
     checks = examine()
     assert checks["log file"][:2] == ("does not exist yet", "warn") and "`ledger import`" in checks["log file"][2]
-    assert checks["claude-code"][0] == "1 session file here"
+    assert checks["claude-code"][0].startswith("1 session file here; ")
+    assert "`ledger import claude-code` reads what is new" in checks["claude-code"][2]
     assert not path.parent.exists()
 
 
@@ -192,9 +202,9 @@ def test_permissions(db: Path, examine: Any) -> None:
 
 def test_behind_and_ahead(db: Path, examine: Any) -> None:
     quote = quote_from_rates("m", input="1")
-    append(db, "book", QuoteRecorded(quote.name, msgspec.Raw(quote.to_json())))
+    append(db, "book:other", QuoteRecorded(quote.name, msgspec.Raw(quote.to_json())))
     value, verdict, advice = examine()["accounts"]
-    assert value.endswith("position 3 of 4") and verdict == "ok" and "next report" in advice
+    assert value.endswith("position 3 of 4, behind by 1 event") and verdict == "ok" and "next report" in advice
     with sqlite.connect(db) as connection:
         connection.execute("UPDATE projections SET position = 99")
     connection.close()
@@ -212,7 +222,7 @@ def test_accounts_of_a_newer_program(db: Path, examine: Any) -> None:
 def test_a_clock_that_is_behind(db: Path, examine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time_ns()
     monkeypatch.setattr(time, "time_ns", lambda: now + 3600 * 10**9)
-    append(db, "book", EncodedBody("quote.superseded", '{"old":"a","new":"b","reason":"c"}'))
+    append(db, "book:other", EncodedBody("quote.superseded", '{"old":"a","new":"b","reason":"c"}'))
     monkeypatch.undo()
     assert examine()["clock"][:2] == ("the newest event is in the future", "warn")
 
@@ -227,7 +237,7 @@ def test_prices_that_were_checked_long_ago(db: Path, examine: Any, monkeypatch: 
 def test_prices_without_a_date(path: Path, examine: Any) -> None:
     quote = quote_from_rates("m", input="1", source="elsewhere")
     Log.create(path).close()
-    append(path, "book", QuoteRecorded(quote.name, msgspec.Raw(quote.to_json())))
+    append(path, "book:other", QuoteRecorded(quote.name, msgspec.Raw(quote.to_json())))
     value, verdict, _ = examine()["prices"]
     assert value == "1 quote, 0 of your own; when 1 were checked is unknown" and verdict == "warn"
 
@@ -247,6 +257,192 @@ def test_a_driver_without_the_fix(db: Path, examine: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(sqlite, "has_wal_fix", lambda version: False)
     value, verdict, _ = examine()["SQLite"]
     assert "lacks the WAL-reset fix" in value and verdict == "warn"
+
+
+def test_a_build_that_lacks_something(db: Path, examine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An SQLite that is older than the log's tables is bad: the program cannot work with it."""
+    old = SimpleNamespace(**{name: getattr(sqlite.driver, name) for name in dir(sqlite.driver) if name[0] != "_"})
+    old.sqlite_version_info, old.sqlite_version, old.__name__ = (3, 31, 1), "3.31.1", "sqlite3"
+    monkeypatch.setattr(sqlite, "driver", old)
+    assert examine(1)["SQLite"][1] == "bad"
+
+
+# the disk
+
+
+@pytest.mark.parametrize(("took_us", "verdict"), [(5, "warn"), (300, "ok"), (19_000, "ok"), (30_000, "warn")])
+def test_how_long_a_sync_takes(
+    db: Path, examine: Any, monkeypatch: pytest.MonkeyPatch, took_us: int, verdict: str
+) -> None:
+    """Measured in the log's folder, in milliseconds; too fast to be true and too slow are both said. Nothing stays."""
+    clock = itertools.count(0, took_us * 1000)
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: next(clock))
+    value, found, advice = examine()["disk sync"]
+    assert found == verdict and f"{took_us / 1000:,.3f}"[:4] in value and "median of 15" in value
+    assert bool(advice) == (verdict == "warn")
+    assert [one.name for one in db.parent.iterdir() if not one.name.startswith(db.name)] == []
+
+
+def test_a_sync_is_really_done(db: Path, examine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, synced = os.fsync, []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), real(descriptor))[1])
+    examine()
+    assert len(synced) == 15
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict", "said"),
+    [("ext4", "ok", "ext4"), ("tmpfs", "warn", "in memory"), ("nfs4", "warn", "over a network"),
+     ("fuse.sshfs", "warn", "over a network")],
+)  # fmt: skip
+def test_the_file_system(tmp_path: Path, kind: str, verdict: str, said: str) -> None:
+    """The longest mount point that holds the folder; a blank in its name stands as \\040."""
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/a / xfs rw 0 0\nx {tmp_path}/my\\040disk {kind} rw 0 0\ny {tmp_path}/my btrfs rw 0 0\n")
+    (tmp_path / "my disk" / "data").mkdir(parents=True)
+    assert doctor_sqlite._kind_of(tmp_path / "my disk" / "data", mounts) == kind
+    assert doctor_sqlite._kind_of(tmp_path, mounts) == "xfs"
+    assert doctor_sqlite._kind_of(tmp_path, tmp_path / "none") == ""
+    found = doctor_sqlite._verdict_of(kind)
+    assert found.verdict == verdict and said in found.value
+
+
+# who else is there
+
+
+def test_a_lock_that_is_held(db: Path, examine: Any) -> None:
+    """The process that writes now is named; the doctor does not wait for it."""
+    with Log.open(db) as log, log.lock:  # type: ignore[attr-defined]
+        begun = time.monotonic()
+        assert examine()["lock"][0] == f"process {os.getpid()} is writing now"
+        assert time.monotonic() - begun < 10
+    assert examine()["lock"][0].startswith("free")
+
+
+def test_a_file_of_another_user(db: Path, examine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+    value, verdict, advice = examine()["owner"]
+    assert verdict == "warn" and f"ledger.db (user {mine})" in value and f"chown {mine + 1}" in advice
+
+
+def test_a_generation_that_was_left_over(db: Path, examine: Any) -> None:
+    with Log.open(db) as log:
+        log.connection.execute("INSERT INTO projections (generation, version, position, live) VALUES (7, 3, 0, 0)")
+    value, verdict, advice = examine()["generations"]
+    assert (value, verdict) == ("1 generation beside the one in use", "warn") and "`ledger rebuild`" in advice
+
+
+def test_a_wal_that_grows(db: Path, examine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Log.open(db) as log:
+        log.connection.execute("PRAGMA wal_autocheckpoint=0")
+        append(db, "book:other", EncodedBody("quote.superseded", '{"old":"a","new":"b","reason":"c"}'))
+        monkeypatch.setattr(doctor_sqlite, "_LARGE_WAL_BYTES", 1)
+        assert examine()["log file"][1] == "warn"
+
+
+# clocks
+
+
+def test_a_wall_clock_that_is_set_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks = Clocks()
+    assert clocks.check().verdict == "ok"
+    now = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: now + 3600 * 10**9)
+    found = clocks.check()
+    assert found.verdict == "warn" and "set ahead by 3,600,0" in found.value
+
+
+@pytest.mark.parametrize(
+    ("zone", "verdict"), [("Europe/Berlin", "ok"), ("UTC", "ok"), ("Europe/Belin", "warn"), ("CET-1CEST", "ok")]
+)
+def test_the_time_zone(monkeypatch: pytest.MonkeyPatch, zone: str, verdict: str) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        found = time_zone()
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found.verdict == verdict and zone in found.value
+
+
+# session files
+
+
+def test_files_with_something_new(db: Path, home: Path, examine: Any) -> None:
+    """What grew since it was read is new; what Claude Code deletes soon is a warning, by its own settings."""
+    file = home / ".claude" / "projects" / "p" / "s.jsonl"
+    file.write_text(file.read_text() * 2)
+    value, verdict, advice = examine()["claude-code"]
+    assert value.startswith("1 session file here, 1 with something new; ") and verdict == "ok" and "import" in advice
+    old = time.time() - 25 * 86_400
+    os.utime(file, (old, old))
+    value, verdict, advice = examine()["claude-code"]
+    assert verdict == "warn"
+    assert advice == "1 of the new ones are deleted soon, the first in 5 days: run `ledger import claude-code`"
+    (home / ".claude" / "settings.json").write_text('{"cleanupPeriodDays": 365}')
+    value, verdict, _ = examine()["claude-code"]
+    assert verdict == "ok" and "365 days after" in value
+    (home / ".claude" / "settings.json").write_text('{"cleanupPeriodDays": 20}')
+    assert "at its next start" in examine()["claude-code"][2]
+    assert run(["import", "--home", str(home), "--db", str(db)]) == 0
+
+
+def test_settings_that_say_nothing(db: Path, home: Path, examine: Any) -> None:
+    for text in (
+        "",
+        "[]",
+        "{",
+        '{"cleanupPeriodDays": "soon"}',
+        '{"cleanupPeriodDays": true}',
+        '{"cleanupPeriodDays": 0}',
+    ):
+        (home / ".claude" / "settings.json").write_text(text)
+        assert "deletes each 30 days after" in examine()["claude-code"][0]
+
+
+# PostgreSQL
+
+
+def test_on_postgresql(schema: PostgresPlace, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The server's own checks, and those of contents; the tests' server keeps nothing safe, which is bad."""
+    url = f"{schema.url}{'&' if '?' in schema.url else '?'}schema={schema.schema}"
+    assert run(["import", "--home", str(home), "--db", url]) == 0
+    capsys.readouterr()
+    assert run(["doctor", "--format", "json", "--home", str(home), "--db", url]) == 1
+    found = json.loads(capsys.readouterr().out)["checks"]
+    checks = {one["check"]: (one["value"], one["verdict"]) for one in found}
+    assert len(checks) == len(found)
+    assert checks["durability"] == ("fsync off, full_page_writes off, synchronous_commit on", "bad")
+    assert checks["server"][0].startswith("PostgreSQL ") and checks["server"][0].endswith("encoding UTF8")
+    assert checks["replication"][0] == "this is the primary; 0 standby servers connected"
+    assert checks["guards"] == ("3 triggers refuse to change what was written", "ok")
+    assert checks["role"][1] == "warn" and "a superuser" in checks["role"][0]
+    for name in ("connections", "encryption", "lock", "tables", "round trip", "server clock", "events", "accounts"):
+        assert checks[name][1] == "ok", name
+    assert checks["claude-code in log"][0] == "1 file known, last read just now"
+    assert {one["check"] for one in found if one["verdict"] == "bad"} == {"durability"}
+
+
+def test_guards_that_somebody_removed_on_postgresql(
+    schema: PostgresPlace, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"{schema.url}{'&' if '?' in schema.url else '?'}schema={schema.schema}"
+    with psycopg.connect(schema.url, autocommit=True) as superuser:
+        superuser.execute(f"ALTER TABLE {schema.schema}.events DISABLE TRIGGER events_refuse_change")
+    assert run(["doctor", "--format", "json", "--home", str(home), "--db", url]) == 1
+    checks = {one["check"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
+    assert checks["guards"]["value"] == "missing: events_refuse_change" and checks["guards"]["verdict"] == "bad"
+
+
+def test_a_server_that_cannot_be_reached(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"postgresql://ada:geheim@/books?host={tmp_path}"
+    assert run(["doctor", "--format", "json", "--home", str(home), "--db", url]) == 1
+    out = capsys.readouterr().out
+    checks = {one["check"]: one for one in json.loads(out)["checks"]}
+    assert checks["contents"]["verdict"] == "bad" and "cannot be reached" in checks["contents"]["advice"]
+    assert "geheim" not in out
 
 
 @pytest.mark.parametrize(("free", "verdict", "code"), [(1 << 40, "ok", 0), (1 << 29, "warn", 0), (1 << 20, "bad", 1)])

@@ -104,12 +104,12 @@ def spans(db: Path) -> dict[int, tuple[int | None, int | None]]:
 
 def book_events(db: Path, after: int = 0) -> list[Any]:
     with Log.open(db) as log:
-        return [decode(one.type, one.schema, one.data) for one in log.stream_events("book", after)]
+        return [decode(one.type, one.schema, one.data) for one in log.stream_events(log.book_stream, after)]
 
 
 def version(db: Path) -> int:
     with Log.open(db) as log:
-        return log.stream_version("book")
+        return log.stream_version(log.book_stream)
 
 
 def sound(db: Path) -> None:

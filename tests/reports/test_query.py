@@ -43,7 +43,7 @@ ZONES = ("UTC", "Europe/Berlin", "Asia/Kolkata", "Asia/Kathmandu", "America/Los_
 ROW_KEYS = [
     "requests", "succeeded", "failed", "cut", "cancelled", "lost", "open", "retries", "fallbacks", "tokens",
     "unknown_usage_spans", "lower_bound_spans", "upper_bound_spans", "cost_usd", "unpriced_spans",
-    "reported_cost_usd", "ran_ms", "waited_ms", "first_at", "last_at", "tokens_unknown",
+    "reported_cost_usd", "ran_ms", "waited_ms", "first_at", "last_at", "tokens_unknown", "address",
 ]  # fmt: skip
 TOKEN_KEYS = ["input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output", "reasoning", "total"]
 
@@ -487,7 +487,7 @@ def test_json_is_exactly_what_is_promised(view: View, capsys: pytest.CaptureFixt
     assert list(answer) == ["as_of", "billing", "rows", "total"]
     assert answer["as_of"] == view.position
     for row in answer["rows"]:
-        assert list(row) == [*by.split(","), *ROW_KEYS]
+        assert list(row) == [*by.split(","), *ROW_KEYS, *(["labels"] if by == "session" else [])]
         assert all(isinstance(row[name], str) for name in by.split(","))
     assert list(answer["total"]) == ROW_KEYS
     for row in [*answer["rows"], answer["total"]]:
@@ -550,6 +550,7 @@ def test_csv_says_what_json_says(view: View, capsys: pytest.CaptureFixture[str],
     assert len(rows) == len(told)
     for row, expected in zip(rows, told, strict=True):
         tokens, unknown = expected.pop("tokens"), expected.pop("tokens_unknown")
+        expected.pop("labels", None)  # in JSON only
         flat = {**expected, **{f"tokens_{name}": value for name, value in tokens.items()}}
         flat |= {f"tokens_unknown_{name}": value for name, value in unknown.items()}
         texts = {name: "" if value is None else str(value) for name, value in flat.items()}

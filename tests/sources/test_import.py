@@ -1011,11 +1011,11 @@ def test_a_file_that_may_not_grow(large: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("behind_by", [0, 1])
-@pytest.mark.parametrize("kilobytes", [0, 40])
+@pytest.mark.parametrize("kilobytes", [0, 80])
 def test_a_report_on_a_full_disk(kilobytes: int, behind_by: int, disk: Any, tmp_path: Path) -> None:
     """Nothing can be written: the report answers with the right figures, also where the accounts are behind.
 
-    Where not even the database's own index of its write-ahead file (32 KB) has room, it may say so instead.
+    Where not even the indexes of the write-ahead files (32 KB each) have room, it may say so instead.
     """
     place = disk("2m") / "ledger.db"
     put(tmp_path, lines("claude-code", 0, 2))
@@ -1033,7 +1033,7 @@ def test_a_report_on_a_full_disk(kilobytes: int, behind_by: int, disk: Any, tmp_
         refused(done)
         return
     with Log.open(place, readonly=True) as log:
-        (position,) = log.connection.execute("SELECT position FROM projections").fetchone()
+        (position,) = log.accounts.execute("SELECT position FROM projections").fetchone()
         assert position == log.head_position() - behind_by  # the answer came from memory
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["total"]["tokens"]["output"] == (410 if behind_by else 203)
@@ -1045,8 +1045,9 @@ def test_a_report_on_a_full_disk(kilobytes: int, behind_by: int, disk: Any, tmp_
 # a log that may not be written
 
 
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("behind_by", [0, 1])
-def test_a_report_of_a_log_of_somebody_else(behind_by: int, public: Path, tmp_path: Path) -> None:
+def test_a_report_of_a_log_of_somebody_else(behind_by: int, shared: bool, public: Path, tmp_path: Path) -> None:
     """Neither the file nor its folder can be written: the right figures, also where the accounts are behind.
 
     Importing into it is refused in one line, and nothing is left behind.
@@ -1062,16 +1063,17 @@ def test_a_report_of_a_log_of_somebody_else(behind_by: int, public: Path, tmp_pa
             behind(log, home, lines("claude-code", 2, 4))
     Path(f"{place}.lock").unlink()
     place.chmod(0o444)
+    Path(f"{place}.accounts").chmod(0o444 if shared else 0o600)
     folder.chmod(0o555)
-    before = place.read_bytes()
+    before = {one.name: one.read_bytes() for one in folder.iterdir()}
     done = as_nobody("report", "--db", place, "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["total"]["tokens"]["output"] == (410 if behind_by else 203)
     add(path, answer(9) + b"\n")
     line = refused(as_nobody("import", "--home", home, "--db", place))
     assert str(place) in line and "permissions" in line
-    assert [one.name for one in folder.iterdir()] == ["ledger.db"]
-    assert place.read_bytes() == before
+    assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
+    assert sorted(before) == ["ledger.db", "ledger.db.accounts"]
 
 
 def test_accounts_of_a_newer_version_are_left_alone(log: Log, tmp_path: Path) -> None:
@@ -1080,7 +1082,7 @@ def test_accounts_of_a_newer_version_are_left_alone(log: Log, tmp_path: Path) ->
     put(tmp_path, lines("claude-code", 0, 2))
     bring(log, tmp_path)
     kept = kept_rows(log)
-    log.connection.execute("UPDATE projections SET version = ?", (store.VERSION + 1,))
+    log.accounts.execute("UPDATE projections SET version = ?", (store.VERSION + 1,))
     with snapshot(log) as view:
         assert (view.store.temporary, view.folded) == (True, log.head_position())
     assert outputs(log) == [101, 102]
@@ -1090,18 +1092,18 @@ def test_accounts_of_a_newer_version_are_left_alone(log: Log, tmp_path: Path) ->
     with pytest.raises(LogTooNew, match="update tallybook"):
         catchup.rebuild(log)
     assert kept_rows(log) == kept
-    assert log.connection.execute("SELECT count(*), max(version) FROM projections").fetchone() == (1, store.VERSION + 1)
+    assert log.accounts.execute("SELECT count(*), max(version) FROM projections").fetchone() == (1, store.VERSION + 1)
     assert_sound(log)
-    log.connection.execute("UPDATE projections SET version = ?", (store.VERSION - 1,))
+    log.accounts.execute("UPDATE projections SET version = ?", (store.VERSION - 1,))
     assert outputs(log) == [101, 102, 103]
-    assert log.connection.execute("SELECT count(*), max(version) FROM projections").fetchone() == (1, store.VERSION)
+    assert log.accounts.execute("SELECT count(*), max(version) FROM projections").fetchone() == (1, store.VERSION)
     assert_sound(log)
 
 
 def kept_rows(log: Log) -> list[tuple[Any, ...]]:
     """Return the spans as they are written, whoever wrote them."""
-    generation = log.connection.execute("SELECT generation FROM projections").fetchone()[0]
-    return list(log.connection.execute(f"SELECT * FROM g{generation}_spans"))
+    generation = log.accounts.execute("SELECT generation FROM projections").fetchone()[0]
+    return list(log.accounts.execute(f"SELECT * FROM g{generation}_spans"))
 
 
 # the clock

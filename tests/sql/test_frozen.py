@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ledger.log import sqlite
+from ledger.log.postgres_log import PostgresLog
 from ledger.log.schema import GUARDS, LOG
 from ledger.sql import FOLDER, freeze, script, statements
+
+DIALECTS = pytest.mark.parametrize("dialect", sorted(freeze.DIALECTS))
 
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Any:
-    """A database made by both scripts."""
+    """A database made by the scripts."""
     connection = sqlite.connect(tmp_path / "fresh.db")
-    for name in ("log", "projections"):
+    for name in ("log", "checkpoint", "projections"):
         for statement in script("sqlite", name):
             connection.execute(statement)
     yield connection
     connection.close()
 
 
-def test_the_frozen_files_are_current() -> None:
+@DIALECTS
+def test_the_frozen_files_are_current(dialect: str) -> None:
     """Writing them again changes nothing, and none is left over."""
-    frozen = freeze.frozen()
-    found = {path.name: path.read_text("ascii") for path in (FOLDER / "sqlite").iterdir()}
+    frozen = freeze.frozen(dialect)
+    found = {path.name: path.read_text("ascii") for path in (FOLDER / dialect).iterdir()}
     assert sorted(found) == sorted(frozen)
     for name, content in frozen.items():
         assert found[name] == content, f"{name}: run `make sql`"
@@ -37,8 +42,19 @@ def test_the_frozen_files_are_current() -> None:
 def test_freezing_writes_those_files(tmp_path: Path) -> None:
     """`make sql` writes each file as it is compared."""
     freeze.write(tmp_path)
-    written = {path.name: path.read_text("ascii") for path in (tmp_path / "sqlite").iterdir()}
-    assert written == freeze.frozen()
+    assert {path.name for path in tmp_path.iterdir()} == set(freeze.DIALECTS)
+    for dialect in freeze.DIALECTS:
+        written = {path.name: path.read_text("ascii") for path in (tmp_path / dialect).iterdir()}
+        assert written == freeze.frozen(dialect)
+
+
+def test_both_dialects_have_the_same_statements() -> None:
+    """A statement that one database lacks would fail only there; its parameters stand in the same order."""
+    ours, theirs = statements("sqlite"), statements("postgresql")
+    assert set(ours) == set(theirs)
+    assert {name: text.count("?") for name, text in ours.items()} == {
+        name: text.count("?") for name, text in theirs.items()
+    }
 
 
 def test_every_table_of_the_script_is_strict(fresh: Any) -> None:
@@ -97,3 +113,49 @@ def test_running_the_program_loads_no_sqlalchemy(tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-c", code, str(tmp_path / "ledger.db")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+# the same of PostgreSQL
+
+
+@pytest.fixture
+def fresh_schema(pg_log: PostgresLog) -> Any:
+    """A connection to a schema made by the scripts."""
+    for name in ("checkpoint", "projections"):
+        for statement in script("postgresql", name):
+            pg_log.connection.execute(statement)
+    return pg_log.connection
+
+
+def test_every_frozen_statement_is_understood_by_postgresql(fresh_schema: Any) -> None:
+    """Each named statement can be prepared on the tables that the scripts made."""
+    for name, text in statements("postgresql").items():
+        numbered = "".join(f"${number}" if sign == "?" else sign for number, sign in _numbered(text))
+        fresh_schema.driver.execute(f"PREPARE {name}_ AS {numbered}")
+
+
+def _numbered(text: str) -> Iterator[tuple[int, str]]:
+    number = 0
+    for sign in text:
+        number += sign == "?"
+        yield number, sign
+
+
+def test_postgresql_compares_texts_by_their_bytes(fresh_schema: Any) -> None:
+    """Every text column of every table has the collation "C", as SQLite compares, wherever the server was set up."""
+    others = fresh_schema.execute(
+        "SELECT table_name, column_name, collation_name FROM information_schema.columns "
+        "WHERE table_schema = ? AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C'",
+        (fresh_schema.place.schema,),
+    ).fetchall()
+    assert others == []
+
+
+def test_postgresql_keeps_positions_and_versions_unique(fresh_schema: Any) -> None:
+    """position, event_id and (stream_id, version) are unique, whatever the program believes."""
+    found = fresh_schema.execute(
+        "SELECT array_agg(a.attname::text ORDER BY a.attnum) FROM pg_index i JOIN pg_attribute a "
+        "ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) "
+        "WHERE i.indrelid = 'events'::regclass AND i.indisunique GROUP BY i.indexrelid"
+    ).fetchall()
+    assert sorted(row[0] for row in found) == [["event_id"], ["position"], ["stream_id", "version"]]

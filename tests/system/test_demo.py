@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ledger.cli import run
+from ledger.invariants import CHECKS, FULL_CHECKS
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "reports" / "sample"
@@ -95,7 +96,7 @@ def test_all_five_parts(home: Path) -> None:
     assert OLDER in demo.parts[1]
     assert "2026-11  claude-opus-4-5-20251101" in demo.parts[2]
     assert re.search(r"\n  tool Agent .*\n    agent Explore ", demo.parts[3])
-    assert "all 12 checks hold" in demo.parts[4]
+    assert f"all {len(CHECKS + FULL_CHECKS)} checks hold" in demo.parts[4]
     assert demo.out.endswith("$ ledger report --import\n")
 
 

@@ -3,5 +3,12 @@ CREATE TABLE projections (
   version BIGINT NOT NULL,
   position BIGINT NOT NULL,
   live BIGINT NOT NULL,
+  head BYTEA,
   PRIMARY KEY (generation)
+);;
+
+CREATE TABLE witnesses (
+  position BIGINT NOT NULL,
+  head BYTEA NOT NULL,
+  PRIMARY KEY (position)
 );;

@@ -3,6 +3,14 @@ CREATE TABLE projections (
   version INTEGER NOT NULL,
   position INTEGER NOT NULL,
   live INTEGER NOT NULL,
+  head BLOB,
   PRIMARY KEY (generation)
+)
+ STRICT;;
+
+CREATE TABLE witnesses (
+  position INTEGER NOT NULL,
+  head BLOB NOT NULL,
+  PRIMARY KEY (position)
 )
  STRICT;;

@@ -46,6 +46,16 @@ WHERE blobs.sha256 = ?;
 SELECT blobs.sha256, blobs.size_bytes, events.position
 FROM blobs JOIN event_blobs ON event_blobs.sha256 = blobs.sha256 JOIN events ON events.event_id = event_blobs.event_id ORDER BY events.position, blobs.sha256;
 
+-- name: blob_sizes
+SELECT events.position, sum(blobs.size_bytes) AS sum_1
+FROM events JOIN event_blobs ON events.event_id = event_blobs.event_id JOIN blobs ON event_blobs.sha256 = blobs.sha256
+WHERE events.position > ? AND events.position <= ? GROUP BY events.position ORDER BY events.position;
+
+-- name: blobs_between
+SELECT events.event_id, blobs.sha256, blobs.size_bytes, blobs.encoding, blobs.bytes
+FROM events JOIN event_blobs ON events.event_id = event_blobs.event_id JOIN blobs ON event_blobs.sha256 = blobs.sha256
+WHERE events.position > ? AND events.position <= ? ORDER BY events.position, blobs.sha256;
+
 -- name: book_events
 SELECT events.position, events.event_id, events.session_id, events.stream_id, events.version, events.type, events.schema, events.at, events.writer, events.cause, events.turn, events.span, events.data, events.prev_hash, events.hash
 FROM events
@@ -125,6 +135,11 @@ WHERE blobs.sha256 = ?;
 SELECT events.position, events.hash
 FROM events
 WHERE events.stream_id = ? AND events.version = ?;
+
+-- name: hash_of
+SELECT events.hash
+FROM events
+WHERE events.position = ?;
 
 -- name: head_position
 SELECT coalesce(max(events.position), 0) AS coalesce_1

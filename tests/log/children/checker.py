@@ -1,4 +1,4 @@
-"""Open a log as a new process, check it, and try again what was never acknowledged: `checker.py KIND PLACE STREAM`.
+"""Open a log as a new process, check it, and try again what was never acknowledged: `checker.py PLACE STREAM`.
 
 Reads "ID NUMBER" lines of attempts whose outcome is unknown. Prints one JSON object: what is broken, and the
 ids of the stream in order, before and after trying again (twice).
@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 from ledger.events.envelope import NewEvent
 from ledger.events.sources import SourceTruncated
 from ledger.log.hashing import broken_links
+from ledger.log.location import resolve
 from ledger.log.log import Log, StreamAppend
 
 
-def main(kind: str, place: str, stream: str) -> None:
+def main(place: str, stream: str) -> None:
     """Check the log and print what was found."""
-    assert kind == "sqlite"
     unknown = [line.split() for line in sys.stdin]
-    with Log.open(Path(place)) as log:
+    with Log.open(resolve(place)) as log:
         broken = [what for _, what in broken_links(log.all_events(), {})]
         before = _ids(log, stream)
         versions = []

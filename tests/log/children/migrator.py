@@ -1,4 +1,4 @@
-"""Open a log as a program of format 2 would: `migrator.py PLACE SCRIPTS`. Prints the format that it has then."""
+"""Open a log as a later program would: `migrator.py PLACE SCRIPTS`. Prints the format that it has then."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ledger.log import log, migrate
 
 def main(place: str, scripts: str) -> None:
     """Open it, which brings it forward."""
-    log.FORMAT = 2
+    log.FORMAT += 1
     migrate.scripts = lambda: Path(scripts)
     with log.Log.open(Path(place)) as opened:
         print(opened.meta("format"))

@@ -1,4 +1,4 @@
-"""Append to one stream, one event a commit, and say so: `writer.py KIND PLACE STREAM COUNT [create]`.
+"""Append to one stream, one event a commit, and say so: `writer.py PLACE STREAM COUNT [create]`.
 
 Prints "try ID NUMBER" before and "ack ID VERSION" after each append. COUNT 0 means until killed. The event
 of number n is the n-th of the stream and truncates at n bytes, so that another process can try it again.
@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import itertools
 import sys
-from pathlib import Path
 
 from ledger.events.envelope import NewEvent
 from ledger.events.sources import SourceTruncated
 from ledger.ids import new_id
+from ledger.log.location import resolve
 from ledger.log.log import Log, StreamAppend
 
 
-def main(kind: str, place: str, stream: str, count: str, *create: str) -> None:
+def main(place: str, stream: str, count: str, *create: str) -> None:
     """Write until the count is reached or the process is killed."""
-    assert kind == "sqlite"
     print("opening", flush=True)
-    with Log.open(Path(place), create=bool(create)) as log:
+    with Log.open(resolve(place), create=bool(create)) as log:
         begin = log.stream_version(stream)
         numbers = range(begin, begin + int(count)) if int(count) else itertools.count(begin)
         for version in numbers:

@@ -1,0 +1,1 @@
+"""Moving and keeping logs: copied from one database to another, merged, backed up, rolled."""
