@@ -19,8 +19,8 @@ _CLOCK_SLACK_US = 60_000_000
 _NEWEST = 100
 """How many of the last events are asked for their time: writers on several hosts have several clocks."""
 _BLOBS = "SELECT count(*), coalesce(sum(size_bytes), 0), coalesce(sum(length(bytes)), 0) FROM blobs"
-_SOURCES = """SELECT s.client, count(*), max(e.at) FROM gen_sources AS s
-JOIN events AS e ON e.stream_id = s.stream_id AND e.version = s.version GROUP BY s.client ORDER BY s.client"""
+_STREAMS_ASKED = 500
+"""Of how many streams the newest event is asked for at once."""
 _IN_USE = "SELECT DISTINCT q.sha256 FROM gen_spans AS p JOIN gen_quotes AS q ON q.quote_key = p.quote"
 
 
@@ -86,8 +86,22 @@ def _accounts(log: Log) -> Iterator[Check]:
         yield Check("generations", value, WARN, advice)
     if version == VERSION:
         store = Store(log.accounts, generation)
-        for client, count, at in store.query(_SOURCES).fetchall():
-            yield Check(f"{client} in log", f"{count_text(count, 'file')} known, last read {age_text(at)}")
+        streams: dict[str, list[str]] = {}
+        for client, stream in store.query("SELECT client, stream_id FROM gen_sources ORDER BY client"):
+            streams.setdefault(client, []).append(stream)
+        for client, names in streams.items():
+            value = f"{count_text(len(names), 'file')} known, last read {age_text(_newest(log, names))}"
+            yield Check(f"{client} in log", value)
+
+
+def _newest(log: Log, streams: list[str]) -> int:
+    """Return when the newest event of some streams was recorded. The accounts may lie in a database of their own."""
+    found = []
+    for first in range(0, len(streams), _STREAMS_ASKED):
+        part = streams[first : first + _STREAMS_ASKED]
+        sql = f"SELECT max(at) FROM events WHERE stream_id IN ({', '.join('?' * len(part))})"
+        found.append(log.connection.execute(sql, part).fetchone()[0])
+    return max(int(at) for at in found if at is not None)
 
 
 def _prices(log: Log) -> Check:

@@ -25,10 +25,10 @@ _ROUND_TRIPS = 15
 _SLOW_US = 50_000
 _SETTINGS = ("server_version", "server_version_num", "server_encoding", "fsync", "full_page_writes",
              "synchronous_commit", "max_connections", "superuser_reserved_connections")  # fmt: skip
-_RIGHTS = """SELECT r.rolsuper, has_schema_privilege(current_schema()::text, 'CREATE'),
-  has_function_privilege(p.oid, 'EXECUTE'), pg_get_userbyid(p.proowner)
-FROM pg_roles r, pg_proc p WHERE r.rolname = current_user
-AND p.proname = 'append_events' AND p.pronamespace = current_schema()::text::regnamespace"""
+_RIGHTS = """SELECT session_user::text, current_user::text, r.rolsuper, pg_has_role(session_user, p.proowner, 'MEMBER'),
+  has_function_privilege(p.oid, 'EXECUTE'), has_schema_privilege(p.pronamespace, 'CREATE')
+FROM pg_roles r, pg_proc p WHERE r.rolname = session_user AND p.proname = 'append_events'
+AND p.pronamespace = current_schema()::text::regnamespace"""
 _GUARDS = """SELECT t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
 WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND c.relnamespace = current_schema()::text::regnamespace"""
 _SIZES = """SELECT c.relname IN ('events', 'blobs', 'event_blobs', 'log_meta'), sum(pg_total_relation_size(c.oid))
@@ -121,19 +121,17 @@ def _standby(ask: Any) -> Iterator[Check]:
 
 
 def _role(ask: Any) -> Check:
-    user = ask("SELECT current_user").fetchone()[0]
+    """Say who one is to the server, and what that may do; who may act as the owner may change what was written."""
     row = ask(_RIGHTS).fetchone()
     if row is None:
-        return Check(
-            "role", f"{user}: rights unknown", WARN, "the log's functions are missing: its owner runs `ledger init`"
-        )
-    superuser, may_fold, may_append, owner = row
-    value = f"{user}: may {'append' if may_append else 'not append'} and {'fold' if may_fold else 'not fold'}"
-    if superuser or user == owner:
-        what = "a superuser" if superuser else "the owner of the log"
-        return Check(
-            "role", f"{value}; {what}", WARN, "who may do all can change what was written: use the writer's role"
-        )
+        return Check("role", "rights unknown", WARN, "the log's functions are missing: its owner runs `ledger init`")
+    user, acting, superuser, may_own, may_append, may_fold = row
+    value = f"{user}{f', as {acting}' if acting != user else ''}"
+    value += f": may {'append' if may_append else 'not append'} and {'fold' if may_fold else 'not fold'}"
+    if superuser or may_own:
+        what = "a superuser" if superuser else "may act as the log's owner"
+        advice = "who may do all can change what was written: let programs log in with the writer's role alone"
+        return Check("role", f"{value}; {what}", WARN, advice)
     return Check("role", value)
 
 

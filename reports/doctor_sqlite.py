@@ -23,8 +23,8 @@ _LEAST_FREE_BYTES, _FEW_FREE_BYTES = 20 << 20, 1 << 30
 _LARGE_WAL_BYTES = 256 << 20
 _LEAST_VERSION = (3, 38)
 """STRICT tables came with 3.37, JSON as a part of every build with 3.38."""
-_BESIDE = ("-wal", "-shm", ".lock")
-"""What stands beside the file while it is in use."""
+_BESIDE = ("-wal", "-shm", ".lock", ".accounts", ".accounts-wal", ".accounts-shm")
+"""What stands beside the file while it is in use, and the accounts."""
 _REMOTE = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "glusterfs", "lustre", "beegfs", "fuse.sshfs", "fuse.rclone")
 """File systems over a network: SQLite's write-ahead log needs memory shared within one host."""
 
@@ -52,7 +52,8 @@ def _exists(path: Path) -> bool:
 
 
 def _log(path: Path) -> Iterator[Check]:
-    yield _size(path)
+    yield _size("log file", path)
+    yield _size("accounts file", Path(f"{path}.accounts"))
     if not os.access(path, os.R_OK):
         yield Check("access", "may not be read by you", WARN, f"ask the owner of {path}, or give another --db")
         return
@@ -164,22 +165,20 @@ def _kind_of(folder: Path, mounts: Path = Path("/proc/mounts")) -> str:
     return found
 
 
-def _size(path: Path) -> Check:
-    sizes = []
-    wal_bytes = 0
-    for one in (path, Path(f"{path}-wal")):
-        try:
-            size_bytes = one.stat().st_size
-            sizes.append(size_text(size_bytes))
-            wal_bytes = size_bytes
-        except OSError as error:
-            sizes.append("none" if isinstance(error, FileNotFoundError) else "unknown")
-            wal_bytes = 0
-    value = f"{sizes[0]}, -wal {sizes[1]}"
-    if wal_bytes > _LARGE_WAL_BYTES:
+def _size(check: str, path: Path) -> Check:
+    sizes = [_bytes(one) for one in (path, Path(f"{path}-wal"))]
+    value = ", -wal ".join(size if isinstance(size, str) else size_text(size) for size in sizes)
+    if isinstance(sizes[1], int) and sizes[1] > _LARGE_WAL_BYTES:
         advice = "a program that reads all the time keeps the -wal file from being emptied: end it"
-        return Check("log file", value, WARN, advice)
-    return Check("log file", value)
+        return Check(check, value, WARN, advice)
+    return Check(check, value)
+
+
+def _bytes(path: Path) -> int | str:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        return "none" if isinstance(error, FileNotFoundError) else "unknown"
 
 
 def _permissions(path: Path) -> Iterator[Check]:
@@ -188,7 +187,9 @@ def _permissions(path: Path) -> Iterator[Check]:
         yield Check("access", "may be read and not written by you", WARN, "reports work, an import does not")
     if os.name != "posix":
         return
-    yield _mode("file permissions", path, f"close it with `chmod 600 {path}`")
+    files = [one for one in (path, *(Path(f"{path}{ending}") for ending in _BESIDE)) if _exists(one)]
+    loosest = max(files, key=lambda one: stat.S_IMODE(one.stat().st_mode) & 0o077)
+    yield _mode("file permissions", loosest, f"close it with `chmod 600 {loosest}`")
     advice = f"close it with `chmod 700 {folder}`"
     if any(not one.name.startswith(path.name) for one in folder.iterdir()):
         advice = "others may list it: keep the log in a folder of its own, made with `mkdir -m 700`"

@@ -538,7 +538,7 @@ def test_a_provider_that_contradicts_itself_is_flagged(
         ("UPDATE gen_jobs SET status = 'lost'", "jobs"),
         ("DELETE FROM gen_agents", "agents"),
         ("DELETE FROM gen_sightings", "sightings"),
-        ("INSERT INTO gen_span_quotes VALUES ('claude-code:msg2:req2', 1)", "span_quotes"),
+        ("INSERT INTO gen_span_quotes VALUES ('claude-code:msg2:req2', 1, 'x')", "span_quotes"),
         ("UPDATE gen_sources SET tail = 'x'", "sources"),
         ("UPDATE gen_quotes SET superseded_by = 1", "quotes"),
     ],

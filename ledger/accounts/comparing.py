@@ -9,7 +9,7 @@ from ledger.accounts.store import Store
 
 _KEYS = {
     "dimensions": 1, "sessions": 1, "turns": 1, "jobs": 1, "agents": 2, "spans": 1, "sightings": 6, "quotes": 1,
-    "span_quotes": 1, "sources": 1, "labels": 2, "purged": 4, "totals": 3,
+    "replacements": 1, "span_quotes": 1, "sources": 1, "labels": 2, "purged": 4, "totals": 3,
 }  # fmt: skip
 """How many columns at the beginning of a table are its key."""
 _POINTED_AT = {"turns": "turn_key", "dimensions": "dimension_id"}

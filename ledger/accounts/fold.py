@@ -12,7 +12,7 @@ from ledger.accounts.booking import Booking, copy_of
 from ledger.accounts.claims import Claim, Facts, Sight
 from ledger.accounts.entities import Job, Label, Source, smaller_time, smaller_word
 from ledger.accounts.known import Known
-from ledger.accounts.prices import QuoteBook
+from ledger.accounts.prices import QuoteBook, said_at
 from ledger.accounts.rows import SpanRow
 from ledger.accounts.sights import row_of_sight, sight_of, sight_of_row, sight_of_span
 from ledger.accounts.store import Store, session_key
@@ -95,13 +95,13 @@ class Fold:
         source.size = source.mtime_ns = 0
 
     def _quote_recorded(self, event: Event, body: prices.QuoteRecorded) -> None:
-        self.repriced |= self.book.record(body.sha256, bytes(body.quote))
+        self.repriced |= self.book.record(body.sha256, bytes(body.quote), said_at(event))
 
     def _quote_superseded(self, event: Event, body: prices.QuoteSuperseded) -> None:
-        self.repriced |= self.book.supersede(body.old, body.new)
+        self.repriced |= self.book.supersede(body.old, body.new, said_at(event))
 
     def _span_priced(self, event: Event, body: prices.SpanPriced) -> None:
-        self.repriced |= self.book.price_spans(body.spans, body.quote)
+        self.repriced |= self.book.price_spans(body.spans, body.quote, said_at(event))
 
     def _label_set(self, event: Event, body: prices.LabelSet) -> None:
         self.known.set_label(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ledger.accounts.store import Store, quote_key
+from ledger.events.envelope import Event
 from ledger.prices.pricing import price
 from ledger.prices.quote import Quote
 from ledger.wire.usage import Usage
@@ -29,58 +30,100 @@ class KnownQuote:
         return priced.cost_nanousd, priced.lower_bound, priced.upper_bound
 
 
+def said_at(event: Event) -> str:
+    """Return when a book said something, and where: texts that sort. Of two words of two books the later holds."""
+    return f"{event.at:020d} {event.stream_id} {event.version:012d}"
+
+
+def _replace(chain: dict[int, int], old: int, new: int) -> set[int]:
+    """Put into the chain that a quote was replaced; return the quotes whose replacement that changed.
+
+    The newest word wins: where the new quote had been replaced by the old one, that ends.
+    """
+    changed = {old}
+    if old != new:
+        chain[old] = new
+    if old == new or old in _path(chain, new):
+        chain.pop(new, None)
+        changed.add(new)
+    return changed
+
+
+def _path(chain: dict[int, int], key: int) -> list[int]:
+    """Return a quote and what replaced it, one after the other."""
+    path = [key]
+    while (key := chain.get(key, 0)) and key not in path:
+        path.append(key)
+    return path
+
+
 class QuoteBook:
-    """Quotes by key, what superseded them, and spans that were priced one by one."""
+    """Quotes by key, what superseded them, and spans that were priced one by one.
+
+    In a log into which others were copied the books of several have their say; what comes of it is the same in
+    whatever order they are read.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._words: dict[str, tuple[int, int]] | None = None
+        """When it was said -> (old quote, new quote): every replacement that any book tells of."""
+        self._new_words: list[tuple[str, int, int]] = []
         self._known: dict[int, KnownQuote | None] = {}
         self._rows: dict[int, list[Any]] = {}
         self._found: dict[int, tuple[KnownQuote | None, KnownQuote | None]] = {}
         """Answers of `of_span` while no span is priced apart; forgotten when a quote replaces another."""
         self._superseded: dict[int, int] | None = None
-        self._span_quotes: dict[str, int] = {}
+        self._span_quotes: dict[str, tuple[int, str]] = {}
         self._has_span_quotes: bool | None = None
 
-    def record(self, sha256: str, raw: bytes) -> set[str]:
+    def record(self, sha256: str, raw: bytes, said: str) -> set[str]:
         """Take in a quote; return the spans that waited for it."""
         key = quote_key(sha256)
         row = self._row(key, sha256)
-        first_time, row[2] = row[2] is None, raw.decode()
+        first_time = row[2] is None
+        if said > row[4]:
+            row[2], row[4] = raw.decode(), said
         self._known[key] = KnownQuote(key, Quote.from_json(raw))
         waiting = self._unpriced(key)
         return waiting | self._without_first_figure(key) if first_time else waiting
 
-    def supersede(self, old: str, new: str) -> set[str]:
-        """Take in that a quote was replaced; return the spans it priced.
-
-        The newest word wins: where the new quote had been replaced by the old one, that ends.
-        """
+    def supersede(self, old: str, new: str, said: str) -> set[str]:
+        """Take in that a quote was replaced; return the spans whose price that touches."""
         self._found.clear()
         key, to = quote_key(old), quote_key(new)
-        chain = self._superseded_by()
-        affected = self._spans_of(key)
-        if key != to:
-            self._row(key, old)[3] = chain[key] = to
-        if key == to or key in self._path(to):
-            self._row(to, new)[3] = 0
-            chain.pop(to, None)
+        self._row(key, old), self._row(to, new)
+        words, chain = self._all_words(), self._superseded_by()
+        latest = not words or said > max(words)
+        words[said] = key, to
+        self._new_words.append((said, key, to))
+        if latest:
+            affected = self._spans_of(key)
+            changed = _replace(chain, key, to)
         else:
-            self._row(to, new)
+            before = dict(chain)
+            chain.clear()
+            for _, (one, other) in sorted(words.items()):
+                _replace(chain, one, other)
+            changed = {one for one in before.keys() | chain.keys() if before.get(one) != chain.get(one)}
+            affected = {span_id for one in changed for keys in (before, chain) for span_id in self._spans_of(one, keys)}
+        for one in changed:
+            self._row(one)[3] = chain.get(one, 0)
         return affected
 
-    def price_spans(self, spans: list[str], quote: str) -> set[str]:
-        """Take in that spans were priced one by one; return them."""
+    def price_spans(self, spans: list[str], quote: str, said: str) -> set[str]:
+        """Take in that spans were priced one by one; return those whose price that is."""
         key = quote_key(quote)
         self._row(key, quote)
-        self._span_quotes.update(dict.fromkeys(spans, key))
+        priced = {span_id for span_id in spans if said > self._span_quote(span_id)[1]}
+        self._span_quotes.update(dict.fromkeys(priced, (key, said)))
         self._has_span_quotes = True
-        return set(spans)
+        return priced
 
     def of_span(self, span_id: str, named_quote: int) -> tuple[KnownQuote | None, KnownQuote | None]:
         """Return the quote that the span's event names, and the one that prices it today."""
         if self._any_span_quote():
-            chosen = self._span_quote(span_id) or named_quote
+            chosen = self._span_quote(span_id)[0] or named_quote
             return self._quote(named_quote), self._quote(self._latest(chosen))
         found = self._found.get(named_quote)
         if found is None:
@@ -92,14 +135,16 @@ class QuoteBook:
     def write(self) -> None:
         """Write what was taken in."""
         self.store.run("put_quote", [tuple(row) for row in self._rows.values()])
-        self.store.run("put_span_quote", list(self._span_quotes.items()))
+        self.store.run("put_span_quote", [(span_id, *chosen) for span_id, chosen in self._span_quotes.items()])
+        self.store.run("put_replacement", self._new_words)
         self._rows.clear()
         self._span_quotes.clear()
+        self._new_words.clear()
 
-    def _row(self, key: int, sha256: str) -> list[Any]:
+    def _row(self, key: int, sha256: str = "") -> list[Any]:
         row = self._rows.get(key)
         if row is None:
-            row = self._rows[key] = list(self.store.one("quote", key) or (key, sha256, None, 0))
+            row = self._rows[key] = list(self.store.one("quote", key) or (key, sha256, None, 0, ""))
         return row
 
     def _quote(self, key: int) -> KnownQuote | None:
@@ -112,13 +157,14 @@ class QuoteBook:
             self._known[key] = KnownQuote(key, Quote.from_json(row[2]))
         return self._known[key]
 
-    def _span_quote(self, span_id: str) -> int:
+    def _span_quote(self, span_id: str) -> tuple[int, str]:
+        """Return the quote by which a span was priced apart, 0 for none, and when that was said."""
         if not self._any_span_quote():
-            return 0
+            return 0, ""
         if span_id in self._span_quotes:
             return self._span_quotes[span_id]
         row = self.store.one("span_quote", span_id)
-        return row[1] if row else 0
+        return (row[1], row[2]) if row else (0, "")
 
     def _any_span_quote(self) -> bool:
         if self._has_span_quotes is None:
@@ -130,30 +176,28 @@ class QuoteBook:
             self._superseded = dict(self.store.all("superseded_quotes"))
         return self._superseded
 
+    def _all_words(self) -> dict[str, tuple[int, int]]:
+        if self._words is None:
+            self._words = {said: (old, new) for said, old, new in self.store.all("replacements")}
+        return self._words
+
     def _latest(self, key: int) -> int:
-        return self._path(key)[-1]
+        return _path(self._superseded_by(), key)[-1]
 
-    def _path(self, key: int) -> list[int]:
-        """Return a quote and what replaced it, one after the other."""
-        chain, path = self._superseded_by(), [key]
-        while (key := chain.get(key, 0)) and key not in path:
-            path.append(key)
-        return path
-
-    def _replaced_by(self, key: int) -> set[int]:
+    def _replaced_by(self, key: int, chain: dict[int, int] | None = None) -> set[int]:
         """Return a quote and those that it replaced, directly or through others."""
-        chain = self._superseded_by()
+        chain = self._superseded_by() if chain is None else chain
         keys, found = {key}, {key}
         while found:
             found = {old for old, new in chain.items() if new in found} - keys
             keys |= found
         return keys
 
-    def _spans_of(self, key: int) -> set[str]:
+    def _spans_of(self, key: int, chain: dict[int, int] | None = None) -> set[str]:
         """Return the spans that a quote prices."""
         return {
             span_id
-            for one in self._replaced_by(key)
+            for one in self._replaced_by(key, chain)
             for name in ("spans_of_quote", "span_quotes_of")
             for (span_id,) in self.store.all(name, one)
         }

@@ -121,7 +121,18 @@ quotes = Table(
     Column("sha256", TEXT, nullable=False),
     Column("quote", TEXT),
     Column("superseded_by", INTEGER, nullable=False),
+    Column("said", TEXT, nullable=False),
     sqlite_strict=True,
+)
+
+replacements = Table(
+    "gen_replacements",
+    PROJECTIONS,
+    Column("said", TEXT, primary_key=True),
+    Column("old_key", INTEGER, nullable=False),
+    Column("new_key", INTEGER, nullable=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
 )
 
 span_quotes = Table(
@@ -129,6 +140,7 @@ span_quotes = Table(
     PROJECTIONS,
     Column("span_id", TEXT, primary_key=True),
     Column("quote_key", INTEGER, nullable=False),
+    Column("said", TEXT, nullable=False),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

@@ -162,6 +162,8 @@ STATEMENTS: dict[str, ClauseElement] = {
         schema.span_quotes.c.quote_key == bindparam("quote_key")
     ),
     "put_quote": _put(schema.quotes),
+    "put_replacement": _put(schema.replacements),
+    "replacements": select(schema.replacements),
     "quote": _by(schema.quotes, "quote_key"),
     "any_span_quote": select(schema.span_quotes.c.span_id).limit(literal_column("1")),
     "put_span_quote": _put(schema.span_quotes),

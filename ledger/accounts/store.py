@@ -20,7 +20,7 @@ _PAGE_ROWS = 5000
 
 TABLES = (
     "dimensions", "sessions", "turns", "jobs", "agents", "spans", "sightings",
-    "quotes", "span_quotes", "sources", "labels", "purged", "totals",
+    "quotes", "replacements", "span_quotes", "sources", "labels", "purged", "totals",
 )  # fmt: skip
 
 

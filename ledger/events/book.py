@@ -77,12 +77,12 @@ class SealMade(msgspec.Struct, frozen=True, omit_defaults=True):
 class BlobsPurged(msgspec.Struct, frozen=True, omit_defaults=True):
     """Texts were removed, by the user's wish. The events that name them stay, and so does this list of them."""
 
-    sha256: list[str]
-    """The names of the blobs that left."""
     count: int
     """How many this event lists; a large purge is several events."""
     size_bytes: int
     """How long these texts were together, uncompressed."""
+    sha256: list[str]
+    """The names of the blobs that left."""
     client: str = ""
     """The client of the session that was asked for, empty where a time was."""
     session: str = ""

@@ -235,7 +235,7 @@ class RecordsObserved(msgspec.Struct, frozen=True, omit_defaults=True):
     skipped: Skipped = Skipped()
     """How many records held nothing to observe."""
     mtime_ns: int = 0
-    """When the source was changed last, nanoseconds UTC; of a database also its -wal file. 0: there is more to read.
+    """When the source was changed last, nanoseconds UTC; of a database also its -wal file. 0: it must be read again.
 
     If this, size, device and inode are what they were, nothing is new.
     """

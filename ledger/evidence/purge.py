@@ -141,7 +141,7 @@ def purge(log: Log, wish: Wish, selection: Selection) -> bool:
     for begin in range(0, len(names), LISTED_PER_EVENT):
         some = names[begin : begin + LISTED_PER_EVENT]
         body = BlobsPurged(
-            [name.hex() for name in some], len(some), sum(selection.sizes[name] for name in some),
+            len(some), sum(selection.sizes[name] for name in some), [name.hex() for name in some],
             wish.client, wish.session, wish.before_us,
         )  # fmt: skip
         events.append(NewEvent(body=body, event_id=new_id()))

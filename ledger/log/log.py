@@ -155,6 +155,13 @@ class Log:
         """
         raise NotImplementedError
 
+    def settle(self) -> None:
+        """Wait until all that can be read by now would survive a power cut.
+
+        Whoever appends is answered only then; whoever reads may see an event a moment before. What leaves the
+        database for good (a copy in another one) must not be ahead of it.
+        """
+
     # accounts: where the projections lie, and how they are written and read
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 
 from ledger import __version__
 from ledger.errors import LogUnavailable
-from ledger.log.location import PostgresPlace, shown
+from ledger.log.location import PostgresPlace
 
 try:
     import psycopg
@@ -44,17 +44,23 @@ class SchemaConnection:
 
     def __init__(self, place: PostgresPlace, *, readonly: bool = False) -> None:
         self.place, self._cursors = place, 0
-        options = f"-c search_path={place.schema},pg_temp -c lock_timeout={LOCK_TIMEOUT_S}s -c TimeZone=UTC"
+        options = f'-c search_path="{place.schema}",pg_temp -c lock_timeout={LOCK_TIMEOUT_S}s -c TimeZone=UTC'
         if readonly:
             options += " -c default_transaction_read_only=on"
         host = os.uname().nodename if hasattr(os, "uname") else "unknown"
+        name = f"tallybook/{__version__} {host} {os.getpid()}"
         try:
-            self.driver = psycopg.connect(
-                place.url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, options=options,
-                application_name=f"tallybook/{__version__} {host} {os.getpid()}", client_encoding="utf8",
-            )  # fmt: skip
+            given: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(place.url)
         except (psycopg.Error, UnicodeError, ValueError) as error:
-            raise LogUnavailable(explain(error, str(place))) from error
+            raise LogUnavailable(f"{place}: is no URL that PostgreSQL understands: check its options") from error
+        given["options"] = f"{given.get('options', '')} {options}"
+        try:
+            self.driver = psycopg.connect(**{
+                "connect_timeout": CONNECT_TIMEOUT_S, "application_name": name, **given,
+                "autocommit": True, "client_encoding": "utf8",
+            })  # fmt: skip
+        except (psycopg.Error, UnicodeError, ValueError) as error:
+            raise LogUnavailable(explain(error, str(place), given.get("password"))) from error
         self.driver.adapters.register_loader("numeric", _WholeNumber)
 
     def execute(self, text: str, parameters: Sequence[Any] = ()) -> Any:
@@ -134,10 +140,12 @@ def _without_nul(values: Sequence[Any]) -> list[Any]:
     return [value.replace("\0", "\ufffd") if isinstance(value, str) else value for value in values]
 
 
-def explain(error: Exception, place: str) -> str:
-    """Return one line that says what is wrong with the database and what to do next; never a password."""
+def explain(error: Exception, place: str, secret: str | None = None) -> str:
+    """Return one line that says what is wrong with the database and what to do next; never the password `secret`."""
     state = getattr(error, "sqlstate", None) or ""
     text = " ".join(str(error).split())
+    if secret:
+        text = text.replace(secret, "***")
     if state.startswith("28") or "password" in text or "authentication failed" in text:
         return f"{place}: the server refuses this user or password: check the URL, PGPASSWORD or ~/.pgpass"
     if state == "3D000" or ("database" in text and "does not exist" in text):
@@ -156,6 +164,6 @@ def explain(error: Exception, place: str) -> str:
 
 
 def _reason(text: str) -> str:
-    """Return what the server said, without what could hold a secret."""
-    words = [shown(word) if "://" in word else word for word in text.split()]
+    """Return what the server said, at a length that one can read, without any URL."""
+    words = [word if "://" not in word else "..." for word in text.split()]
     return " ".join(words)[:200]

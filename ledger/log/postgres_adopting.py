@@ -1,4 +1,4 @@
-"""Taking in events of another log on PostgreSQL: the server's own functions check and write, and hold the log's lock."""
+"""Taking in events of another log on PostgreSQL: the server's own functions check and write, under the log's lock."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ledger.log.postgres_log import PostgresLog
 
 _EVENTS = "SELECT adopt_events(?, ?::json)"
+_TEXTS = ("session_id", "stream_id", "type", "writer", "turn", "span", "data")
 _BLOBS = "SELECT adopt_blobs(?::bytea[], ?::bigint[], ?::text[], ?::bytea[], ?::bytea[], ?::bytea[])"
 
 
@@ -50,11 +51,15 @@ def adopt(
 
 
 def _as_json(events: Sequence[Event]) -> str:
-    """Return events as `adopt_events` takes them: a JSON object each, bytes in hexadecimal."""
+    """Return events as `adopt_events` takes them: a JSON object each, bytes in hexadecimal. Raises InvalidEvent."""
     rows = []
     for event in events:
         row = event._asdict()
         del row["position"]
+        if any("\0" in row[name] for name in _TEXTS if row[name]):
+            raise InvalidEvent(
+                f"{event.stream_id}: a name with a NUL in it, which PostgreSQL cannot keep: leave it out"
+            )
         for name in ("event_id", "cause", "prev_hash", "hash"):
             row[name] = None if row[name] is None else row[name].hex()
         rows.append(row)
@@ -70,8 +75,6 @@ def _refused(log: PostgresLog, error: Any) -> Exception:
         return InvalidEvent(damaged(message, int(error.diag.message_detail)))
     if state == "23505":
         return EventIdReused("an event id is known in another stream: the two logs cannot be one")
-    if state == "22P05":
-        return InvalidEvent("a stream, session, turn or span has a name with a NUL in it, which PostgreSQL cannot keep")
     if state == "42883":
         return LogUnavailable(f"{log.place}: was made by an older tallybook: its owner runs `ledger init`")
     return log.refused(error)

@@ -1,4 +1,4 @@
-"""The routines by which a log on PostgreSQL takes in events of another log. Frozen by `make sql`, as is postgres_schema.
+"""The routines by which a log on PostgreSQL takes in another log's events. Frozen by `make sql`, as is postgres_schema.
 
 Never imported at run time.
 """
@@ -10,7 +10,7 @@ from ledger.log.postgres_schema import BY_INDEX
 ROUTINES = (
     # Events as they are but for their positions. They are put in first and checked then, all at once: what is refused
     # takes the whole commit with it. Returns the numbers of those that were known.
-    f"""CREATE OR REPLACE FUNCTION adopt_events(program text, given json) RETURNS bigint[]
+    f"""CREATE OR REPLACE FUNCTION log_schema.adopt_events(program text, given json) RETURNS bigint[]
 LANGUAGE plpgsql {BY_INDEX} AS $$
 DECLARE
   head bigint := log_schema.lock_log(program);
@@ -54,11 +54,10 @@ BEGIN
   RETURN known;
 END $$""",
     # Called in the same transaction, which holds the log's lock by now.
-    f"""CREATE OR REPLACE FUNCTION adopt_blobs(
+    f"""CREATE OR REPLACE FUNCTION log_schema.adopt_blobs(
   digests bytea[], sizes bigint[], encodings text[], contents bytea[], link_events bytea[], link_digests bytea[]
 ) RETURNS void LANGUAGE plpgsql {BY_INDEX} AS $$
 BEGIN
-  INSERT INTO log_schema.blobs SELECT * FROM unnest(digests, sizes, encodings, contents) ON CONFLICT DO NOTHING;
-  INSERT INTO log_schema.event_blobs SELECT * FROM unnest(link_events, link_digests) ON CONFLICT DO NOTHING;
+  PERFORM log_schema.keep_blobs(digests, sizes, encodings, contents, link_events, link_digests);
 END $$""",
 )

@@ -12,20 +12,18 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ledger.accounts.views import VIEWS
 from ledger.errors import LogTooNew, LogUnavailable
 from ledger.ids import id_text, new_id
 from ledger.log import postgres
 from ledger.log.location import PostgresPlace
 from ledger.log.log import FORMAT
-from ledger.sql import script, statements
+from ledger.sql import script
 
 ROLES = ("owner", "writer", "reader")
 FOR_WRITERS = ("append_events", "append_durably", "adopt_events", "adopt_blobs", "delete_blobs", "rewrite_blobs")
 """Routines that a writer may call; the others are called by these."""
 _NAME_MAX_BYTES = 63
-_MADE = re.compile(r"CREATE(?: OR REPLACE)? (TABLE|INDEX|FUNCTION|PROCEDURE|TRIGGER) (\w+)")
-_PROJECTION = re.compile(r"(g[0-9]+_\w+|projections|witnesses)")
+_MADE = re.compile(r"CREATE(?: OR REPLACE)? (TABLE|INDEX|FUNCTION|PROCEDURE|TRIGGER) (?:log_schema\.)?(\w+)")
 
 
 class Made(NamedTuple):
@@ -43,15 +41,16 @@ def init(place: PostgresPlace) -> Made:
     the roles were not. Raises LogUnavailable.
     """
     connection = postgres.SchemaConnection(place)
+    execute = connection.execute
     try:
-        _check_server(connection)
         with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('tallybook init', 0))")
+            # Writers may make things in the schema: nothing of theirs may be taken for the system's by who runs this.
+            execute(_SYSTEM_ALONE)
+            _check_server(connection)
+            execute("SELECT pg_advisory_xact_lock(hashtextextended('tallybook init'::text, 0::bigint))")
             existed = connection.has_table("log_meta")
             if not existed:
                 _make(connection, place)
-            else:
-                _bring_forward(connection, place)
             return Made(existed, _manage(connection, place))
     except connection.Error as error:
         raise LogUnavailable(postgres.explain(error, str(place))) from error
@@ -70,48 +69,55 @@ def _check_server(connection: postgres.SchemaConnection) -> None:
 
 
 def _make(connection: postgres.SchemaConnection, place: PostgresPlace) -> None:
-    """Make all of it in a schema that is missing or empty: what is in a schema would be given to the log's roles."""
+    """Make all of it in a schema that is missing or empty: what is in it would be given to the log's roles."""
     execute, schema = connection.execute, _quoted(place.schema)
     if execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (place.schema,)).fetchone() is None:
         execute(f"CREATE SCHEMA {schema}")
-    elif execute("SELECT 1 FROM pg_class WHERE relnamespace = ?::regnamespace", (schema,)).fetchone():
-        raise LogUnavailable(f"{place}: the schema has other tables in it: give one of its own, ?schema=NAME")
-    for statement in _statements(place):
-        execute(statement)
+    elif execute("SELECT FROM pg_class WHERE relnamespace = ?::regnamespace UNION ALL "
+                 "SELECT FROM pg_proc WHERE pronamespace = ?::regnamespace", (schema, schema)).fetchone():  # fmt: skip
+        raise LogUnavailable(f"{place}: the schema has other things in it: give one of its own, ?schema=NAME")
+    execute(f"SET LOCAL search_path = {schema}, pg_temp")
+    for kind, _, statement in _statements():
+        if kind in ("TABLE", "INDEX"):
+            execute(statement)
+    execute(_SYSTEM_ALONE)
+    _make_routines(connection, schema)
     said = {"format": str(FORMAT), "min_writer": "0.1.0", "hash_recipe": "1", "log_id": id_text(new_id())}
     for item in said.items():
-        execute(statements("postgresql")["put_meta"], item)
+        execute(f"INSERT INTO {schema}.log_meta VALUES (?, ?)", item)
 
 
-def _bring_forward(connection: postgres.SchemaConnection, place: PostgresPlace) -> None:
-    """Bring an older format forward. The first format on PostgreSQL is 2, so there is nothing before it."""
-    found = int(connection.execute(statements("postgresql")["meta"], ("format",)).fetchone()[0])
-    if found > FORMAT:
-        raise LogTooNew(f"{place}: was written by a newer tallybook (log format {found}): update tallybook")
+def _make_routines(connection: postgres.SchemaConnection, schema: str) -> None:
+    """Make or replace the routines and guards of a log."""
+    for kind, _, statement in _statements():
+        if kind not in ("TABLE", "INDEX"):
+            connection.execute(statement.replace("log_schema.", f"{schema}."))
 
 
-def _statements(place: PostgresPlace) -> Iterator[str]:
-    """Yield the statements of the fresh log, with its schema's name in the routines."""
+def _statements() -> Iterator[tuple[str, str, str]]:
+    """Yield (kind, name, statement) of what makes a fresh log."""
     for statement in script("postgresql", "log"):
-        yield statement.replace("log_schema.", _quoted(place.schema) + ".")
+        found = _MADE.match(statement)
+        assert found, statement
+        yield found[1], found[2], statement
 
 
 def _manage(connection: postgres.SchemaConnection, place: PostgresPlace) -> dict[str, str]:
-    """Renew routines, guards and roles, where this user may; return the names of the roles."""
-    execute, put = connection.execute, statements("postgresql")["put_meta"]
-    known = dict(execute("SELECT key, value FROM log_meta WHERE key LIKE 'role_%'"))
+    """Renew routines, guards, roles and rights, as far as this user may; return the names of the roles."""
+    execute, schema = connection.execute, _quoted(place.schema)
+    said = dict(execute(f"SELECT key, value FROM {schema}.log_meta"))
+    if int(said["format"]) > FORMAT:
+        raise LogTooNew(f"{place}: was written by a newer tallybook (log format {said['format']}): update tallybook")
     database = execute("SELECT current_database()").fetchone()[0]
-    names = {kind: known.get(f"role_{kind}") or _role_name(database, place.schema, kind) for kind in ROLES}
+    names = {kind: said.get(f"role_{kind}") or _role_name(database, place.schema, kind) for kind in ROLES}
     there = {name for (name,) in execute("SELECT rolname FROM pg_roles")}
     missing = [name for name in names.values() if name not in there]
     owns, makes_roles = execute(
         "SELECT pg_has_role(c.relowner, 'USAGE'), r.rolcreaterole OR r.rolsuper FROM pg_class c, pg_roles r "
-        "WHERE c.oid = 'events'::regclass AND r.rolname = current_user"
-    ).fetchone()
+        "WHERE c.oid = ?::regclass AND r.rolname = current_user", (f"{schema}.events",)
+    ).fetchone()  # fmt: skip
     if owns:
-        for statement in _statements(place):  # replaced as they are now: a newer program may have better ones
-            if statement.startswith("CREATE OR REPLACE"):
-                execute(statement)
+        _make_routines(connection, schema)
     if missing and not makes_roles:
         return {}
     if not owns:
@@ -119,30 +125,29 @@ def _manage(connection: postgres.SchemaConnection, place: PostgresPlace) -> dict
     for name in missing:
         execute(f"CREATE ROLE {_quoted(name)} NOLOGIN")
     for name in names.values():  # to hand things to a role, one must be a member of it
-        if not execute("SELECT pg_has_role(?, 'USAGE')", (name,)).fetchone()[0]:
+        if not execute("SELECT pg_has_role(?::name, 'USAGE')", (name,)).fetchone()[0]:
             execute(f"GRANT {_quoted(name)} TO CURRENT_USER")
     _grant(connection, place, {kind: _quoted(name) for kind, name in names.items()})
     for kind, name in names.items():
-        if f"role_{kind}" not in known:
-            execute(put, (f"role_{kind}", name))
+        if f"role_{kind}" not in said:
+            execute(f"INSERT INTO {schema}.log_meta VALUES (?, ?)", (f"role_{kind}", name))
     return names
 
 
 def _grant(connection: postgres.SchemaConnection, place: PostgresPlace, roles: dict[str, str]) -> None:
-    """Give every role its rights, and everything that is the log's to the role that owns it."""
+    """Give every role its rights, and everything in the schema to the role that owns it."""
     execute, schema = connection.execute, _quoted(place.schema)
     for statement in _RIGHTS:
         execute(statement.format(schema=schema, **roles))
-    own = {name for kind, name in _made(place) if kind == "TABLE"}
-    found = execute("SELECT relname, relkind FROM pg_class WHERE relkind IN ('r', 'v') "
-                    "AND relnamespace = ?::regnamespace", (schema,)).fetchall()  # fmt: skip
-    for name, kind in found:
-        if name in own or _PROJECTION.fullmatch(name) or name in VIEWS:
-            owner = roles["owner" if name in own else "writer"]  # projections are whoever's folds
-            word = "VIEW" if kind == "v" else "TABLE"
-            execute(f"GRANT SELECT ON {schema}.{_quoted(name)} TO {roles['owner']}, {roles['writer']}, {roles['reader']}")
-            execute(f"ALTER {word} {schema}.{_quoted(name)} OWNER TO {owner}")
-    for kind, name in _made(place):
+    made = list(_statements())
+    tables = {name for kind, name, _ in made if kind == "TABLE"}
+    for name, kind in execute(
+        "SELECT relname, relkind FROM pg_class WHERE relkind IN ('r', 'v') AND relnamespace = ?::regnamespace",
+        (schema,),
+    ).fetchall():
+        owner = roles["owner" if name in tables else "writer"]  # projections are whoever's folds
+        execute(f"ALTER {'VIEW' if kind == 'v' else 'TABLE'} {schema}.{_quoted(name)} OWNER TO {owner}")
+    for kind, name, _ in made:
         if kind in ("FUNCTION", "PROCEDURE"):
             execute(f"REVOKE ALL ON {kind} {schema}.{name} FROM PUBLIC")
             if name in FOR_WRITERS:
@@ -150,17 +155,11 @@ def _grant(connection: postgres.SchemaConnection, place: PostgresPlace, roles: d
             execute(f"ALTER {kind} {schema}.{name} OWNER TO {roles['owner']}")
 
 
-def _made(place: PostgresPlace) -> Iterator[tuple[str, str]]:
-    """Yield (kind, name) of what the script of the log makes."""
-    for statement in _statements(place):
-        found = _MADE.match(statement)
-        assert found, statement
-        yield found[1], found[2]
-
-
+_SYSTEM_ALONE = "SET LOCAL search_path = pg_catalog, pg_temp"
 _RIGHTS = (
     "GRANT USAGE ON SCHEMA {schema} TO {owner}, {writer}, {reader}",
     "GRANT CREATE ON SCHEMA {schema} TO {owner}, {writer}",
+    "GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {writer}, {reader}",
     "ALTER DEFAULT PRIVILEGES FOR ROLE {writer} IN SCHEMA {schema} GRANT SELECT ON TABLES TO {owner}, {reader}",
 )
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
+
+import msgspec
 
 from ledger import __version__
 from ledger.errors import EventIdReused, InvalidEvent, LogReadOnly, LogTooNew, LogUnavailable, VersionConflict
@@ -12,16 +15,24 @@ from ledger.events.envelope import Event
 from ledger.log import postgres
 from ledger.log.blobs import Blob
 from ledger.log.location import PostgresPlace
-from ledger.log.log import Adopted, Log, StreamAppend, may_write
+from ledger.log.log import Adopted, Log, StreamAppend, may_write, version_tuple
 from ledger.log.prepare import Batch, prepare
 
-_APPEND = """SELECT append_events(?, ?, ?::text[], ?::bigint[], ?::bigint[], ?::bytea[], ?::text[], ?::text[],
-  ?::bigint[], ?::bytea[], ?::text[], ?::text[], ?::text[])"""
-_KEEP_BLOBS = "SELECT keep_blobs(?::bytea[], ?::bigint[], ?::text[], ?::bytea[], ?::bytea[], ?::bytea[])"
-_RIGHTS = """SELECT has_function_privilege(p.oid, 'EXECUTE') AND NOT pg_is_in_recovery(),
-  has_schema_privilege(current_schema()::text, 'CREATE') AND NOT pg_is_in_recovery()
-FROM pg_proc p WHERE p.proname = 'append_events' AND p.pronamespace = current_schema()::text::regnamespace"""
+_APPEND = "CALL append_durably(?, ?, ?::json, ?, ?::json, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
+_APPEND_WITH_BLOBS = """CALL append_durably(?, ?, ?::json, ?, ?::json, ?::bytea[], ?::bigint[], ?::text[], ?::bytea[],
+  ?::bytea[], ?::bytea[], NULL)"""
+_RIGHTS = """SELECT has_function_privilege(p.oid, 'EXECUTE') AND s.writable,
+  has_schema_privilege(p.pronamespace, 'CREATE') AND s.writable
+FROM pg_proc p, (SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off' AS writable) s
+WHERE p.proname = 'append_events' AND p.pronamespace = ?::regnamespace"""
+_HOLDER = """SELECT a.application_name, a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+WHERE l.locktype = 'advisory' AND l.granted AND l.objid = 'events'::regclass::oid
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
 _MAY_ACT_AS = "SELECT 1 FROM pg_roles WHERE rolname = ? AND pg_has_role(oid, 'MEMBER')"
+
+
+PROGRAM = ".".join(str(part) for part in version_tuple(__version__))
+"""This program's version, as the server's routines compare it."""
 
 
 class PostgresLog(Log):
@@ -61,13 +72,13 @@ class PostgresLog(Log):
                 f"{self.place}: has an older log format ({said.get('format')}): its owner runs `ledger init`"
             )
         self._log_id = said.get("log_id", "")
-        if self.readonly:
-            return
         writer = said.get("role_writer", "")
         if writer and self.connection.execute(_MAY_ACT_AS, (writer,)).fetchone():
             # Whoever folds acts as the one role, so that everyone who may fold may replace anyone's projections.
             self.connection.execute(f'SET ROLE "{writer}"')
-        may_append, self._may_fold = self.connection.execute(_RIGHTS).fetchone()
+        if self.readonly:
+            return
+        may_append, self._may_fold = self.connection.execute(_RIGHTS, (f'"{self.place.schema}"',)).fetchone()
         self.readonly = not may_append or not may_write(said.get("min_writer", "0"))
 
     @property
@@ -78,26 +89,28 @@ class PostgresLog(Log):
     # appending
 
     def append(self, appends: Sequence[StreamAppend], blobs: Sequence[tuple[bytes, Blob]] = ()) -> list[int]:
-        """Do what Log.append promises, by the server's own function in one round trip (three with blobs)."""
-        if self.readonly:
-            raise LogReadOnly(f"{self.place}: may not be written by your role: ask its owner for the writer's role")
+        """Do what Log.append promises, by the server's own procedure in one round trip."""
+        self.check_writable()
         batch = prepare(appends)
-        parameters = self._parameters(batch)
-        connection = self.connection
+        text = _APPEND_WITH_BLOBS if blobs else _APPEND
         try:
-            if not blobs:
-                return list(connection.execute(_APPEND, parameters).fetchone()[0])
-            with connection.transaction():
-                versions = list(connection.execute(_APPEND, parameters).fetchone()[0])
-                unique = list({blob.sha256: blob for _, blob in blobs}.values())
-                columns = [list(column) for column in zip(*unique, strict=True)]
-                links = [list(column) for column in zip(*((key, blob.sha256) for key, blob in blobs), strict=True)]
-                connection.execute(_KEEP_BLOBS, [*columns, *links])
-            return versions
-        except connection.Error as error:
+            parameters = [PROGRAM, self.writer, *_as_json(batch), *(_columns(blobs) if blobs else ())]
+            return list(self.connection.execute(text, parameters).fetchone()[0])
+        except self.connection.Error as error:
             raise self.refused(error) from error
         except UnicodeError as error:
             raise InvalidEvent(f"a stream, session, turn or span has a name that is no text: {error}") from error
+
+    def check_writable(self) -> None:
+        """Raise LogReadOnly where this log was opened for reading, or its role may only read."""
+        if self.readonly:
+            raise LogReadOnly(f"{self.place}: may not be written by your role: ask its owner for the writer's role")
+
+    def delete_blobs(self, sha256s: Sequence[bytes], linked_until: int) -> bool:
+        """Do what Log.delete_blobs promises. The server's write-ahead log and backups are its administrator's."""
+        from ledger.log.postgres_purging import delete_blobs
+
+        return delete_blobs(self, sha256s, linked_until)
 
     def adopt(
         self,
@@ -110,18 +123,6 @@ class PostgresLog(Log):
 
         return adopt(self, events, blobs, barred)
 
-    def _parameters(self, batch: Batch) -> list[Any]:
-        events = [event for _, of_stream in batch for event in of_stream]
-        news = [event.new for event in events]
-        return [
-            __version__, self.writer,
-            [one.stream_id for one, _ in batch], [one.expected_version for one, _ in batch],
-            [len(of_stream) for _, of_stream in batch],
-            [new.event_id for new in news], [new.session_id for new in news],
-            [event.type for event in events], [event.schema for event in events], [new.cause for new in news],
-            [new.turn for new in news], [new.span for new in news], [event.data for event in events],
-        ]  # fmt: skip
-
     def refused(self, error: Any) -> Exception:
         """Return what an error of the server's functions means."""
         state, message = error.sqlstate or "", error.diag.message_primary or ""
@@ -132,20 +133,30 @@ class PostgresLog(Log):
             return EventIdReused(message)
         if state == "TB003":
             return LogTooNew(f"{self.place}: {message}: update tallybook")
-        if "NUL" in str(error):
+        if "NUL" in str(error) or state == "22P05":
             return InvalidEvent("a stream, session, turn or span has a name with a NUL in it: leave that out")
         if state == "55P03":
             wait = f"for more than {postgres.LOCK_TIMEOUT_S} s: wait for it or stop it, then run this again"
             return LogUnavailable(f"the log is being written by {self._holder()} {wait}")
+        if state == "42883":
+            return LogUnavailable(f"{self.place}: was made by an older tallybook: its owner runs `ledger init`")
         return LogUnavailable(self.explain(error))
 
     def _holder(self) -> str:
         """Return the program, host and process of whoever holds the log's lock."""
-        row = self.connection.execute(
-            "SELECT a.application_name, a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
-            "WHERE l.locktype = 'advisory' AND l.granted AND l.objid = 'events'::regclass::oid"
-        ).fetchone()
+        row = None
+        with suppress(self.connection.Error):
+            row = self.connection.execute(_HOLDER).fetchone()
         return f"{row[0] or 'a program'} (server process {row[1]})" if row else "another program"
+
+    def settle(self) -> None:
+        """Do what Log.settle promises: what is visible is committed, and on the server's disk a moment later."""
+        ask = self.connection.execute
+        if ask("SELECT pg_is_in_recovery()").fetchone()[0]:
+            return  # a standby shows what it was sent from the disk of another
+        visible = ask("SELECT pg_current_wal_insert_lsn()::text").fetchone()[0]
+        while not ask("SELECT pg_current_wal_flush_lsn() >= ?::pg_lsn", (visible,)).fetchone()[0]:
+            time.sleep(0.005)
 
     # accounts
 
@@ -178,3 +189,27 @@ class PostgresLog(Log):
         """Do what Log.events_after promises. What a program acknowledged is committed, so it is seen."""
         rows = self.connection.execute(self.sql["events_after"], (position, limit)).fetchall()
         return [Event(*row) for row in rows]
+
+
+def _as_json(batch: Batch) -> tuple[str, str, str]:
+    """Return (parts, ids, events) of an append as `append_events` takes them. Raises UnicodeError."""
+    parts = [{"stream": one.stream_id, "expected": one.expected_version, "count": len(of)} for one, of in batch]
+    events = []
+    for _, of_stream in batch:
+        for event in of_stream:
+            new = event.new
+            events.append({
+                "id": new.event_id.hex(), "session": new.session_id, "type": event.type, "schema": event.schema,
+                "cause": None if new.cause is None else new.cause.hex(), "turn": new.turn, "span": new.span,
+                "data": event.data,
+            })  # fmt: skip
+    ids = ",".join(event["id"] for event in events)  # type: ignore[misc]
+    encode = msgspec.json.encode
+    return encode(parts).decode(), ids, encode(events).decode()
+
+
+def _columns(blobs: Sequence[tuple[bytes, Blob]]) -> list[list[Any]]:
+    """Return blobs by column, each once, and which events they belong to."""
+    unique = {blob.sha256: blob for _, blob in blobs}.values()
+    columns = [list(column) for column in zip(*unique, strict=True)]
+    return [*columns, [event_id for event_id, _ in blobs], [blob.sha256 for _, blob in blobs]]

@@ -85,9 +85,9 @@ class Observer:
         steps = _steps(data, message.parts)
         error = data.get("error")
         failed = error if isinstance(error, dict) else None
+        self._lineage(message, data, c, created or 0, draft)
         if not steps and failed is None:
             return  # its request is still running, or the client was killed meanwhile
-        self._lineage(message, data, c, created or 0, draft)
         for number, step in enumerate(steps):
             draft.observations.append(self._response(message, data, step, number, len(steps), c, created, draft))
         if failed is not None and not (created is not None and _is_copy(message, created)):

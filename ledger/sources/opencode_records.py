@@ -15,6 +15,7 @@ from ledger.wire.counts import count
 
 _OVERLAP_MS = 60_000
 """Rows this much older than the newest are looked at again: another process may have committed them late."""
+_ALWAYS = 1 << 62
 _RECENT_MAX, _OPEN_MAX = 4_096, 1_024
 _FILE_BYTES = 64 << 20
 
@@ -85,8 +86,9 @@ class _Database(_Records):
         for rowid, raw_id, session, created_ms, updated_ms, data in rows:
             identity = word(raw_id) or f"row{rowid}"
             digest = _digest(data)
-            changed = _number(updated_ms) or 0
-            newest = max(newest, changed)
+            at = _number(updated_ms)
+            newest = max(newest, at or 0)
+            changed = _ALWAYS if at is None else at  # what is no number may be found again by every query
             seen[identity] = (changed, digest)
             if len(seen) > _RECENT_MAX:
                 seen = _newer(seen, newest)

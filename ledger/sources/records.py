@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -11,6 +12,9 @@ from ledger.sources import gemini, opencode_records
 from ledger.sources.discover import Found
 from ledger.sources.read import Item, Task, item_of, opening, read_source, with_counts
 from ledger.sources.reading import Draft, FindQuote, Identity, Projects
+
+SETTLED_NS = 2_000_000_000
+"""A source that was changed less than this before it was read is looked into again by the next import."""
 
 
 class RecordReader(Protocol):
@@ -43,9 +47,13 @@ def read_any(task: Task, find_quote: FindQuote, projects: Projects) -> Iterator[
 
 
 def _read_records(task: Task, find_quote: FindQuote, projects: Projects) -> Iterator[Item]:
-    """The size and the time that tell that nothing is new were looked at before the source was read: what is
-    written meanwhile is read again."""
+    """What tells that nothing is new was looked at before the source was read: what is written meanwhile is read again.
+
+    A source that was being written is read again however it looks: a database's -wal file has a commit some time
+    before a reader can see it.
+    """
     found = task.found
+    is_settled = time.time_ns() - found.mtime_ns >= SETTLED_NS
     reader = READERS[found.client](found, msgspec.json.decode(task.carry), projects)
     draft, is_open = Draft(0, find_quote), task.version > 0
     for record in reader.records():
@@ -61,7 +69,9 @@ def _read_records(task: Task, find_quote: FindQuote, projects: Projects) -> Iter
     reader.check()
     if not is_open:
         yield opening(task)
-    yield _event(task, draft, reader, (found.size, found.mtime_ns, found.device, found.inode))
+    elif not draft.lines and not is_settled:
+        return  # nothing new, and nothing to rely on
+    yield _event(task, draft, reader, (found.size, found.mtime_ns, found.device, found.inode) if is_settled else None)
 
 
 def _event(task: Task, draft: Draft, reader: RecordReader, identity: Identity | None) -> Item:

@@ -89,8 +89,8 @@ class _Chooser:
         self.book = Book.bundled().with_quotes(recorded.values())
         self.quotes = dict(recorded)
         rows = view.store.all("all_quotes")
-        names = {key: name for key, name, _, _ in rows}
-        self.replaced = {name: names[after] for _, name, _, after in rows if after}
+        names = {key: name for key, name, *_ in rows}
+        self.replaced = {name: names[after] for _, name, _, after, _ in rows if after}
 
     def spans(self) -> Iterator[PricedSpan]:
         """Yield every model span that a price can price."""

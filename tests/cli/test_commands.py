@@ -229,7 +229,13 @@ def test_a_log_that_is_none(command: Command, place: str, tmp_path: Path, ledger
     (tmp_path / "file.txt").write_text("this is no database, and long enough not to be taken for an empty one\n" * 9)
     if "db" not in {option.name for option in command.options}:
         return
-    given = {"show": ["x"], "label": ["x"], "explain": ["x"], "prices show": ["claude-opus-4-5-20251101"], "prices set": ["x", "--input", "1"]}
+    given = {
+        "show": ["x"],
+        "label": ["x"],
+        "explain": ["x"],
+        "prices show": ["claude-opus-4-5-20251101"],
+        "prices set": ["x", "--input", "1"],
+    }
     refused = ledger(*command.name, *given.get(" ".join(command.name), []), "--db", place)
     if refused.code == 2:
         assert Path(place).name in refused.line

@@ -64,12 +64,9 @@ class Sealed:
                 self.spoil("UPDATE events SET position = ? WHERE position = ?", place, position)
 
     def forget_accounts(self) -> None:
-        """Drop the accounts, so that the next command folds them from what the log says now."""
-        for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type = 'view'"):
-            self.connection.execute(f"DROP VIEW {name}")
-        for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'g[0-9]*_*'"):
-            self.connection.execute(f"DROP TABLE {name}")
-        self.connection.execute("DROP TABLE IF EXISTS projections")
+        """Remove the accounts, so that the next command folds them from what the log says now."""
+        for file in self.path.parent.glob(f"{self.path.name}.accounts*"):
+            file.unlink()
 
     @property
     def book(self) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from ledger.accounts.catchup import snapshot
 from ledger.evidence.kept import Kept, as_file, hold_against
-from ledger.evidence.purge import Wish, purged_names, select
+from ledger.evidence.purge import Wish, purge, purged_names, select
 from ledger.evidence.seals import check_seals, make_seal
 from ledger.invariants import check
 from ledger.labels import set_labels
@@ -63,3 +63,15 @@ def test_what_a_purge_selects(pg_log: Log) -> None:
     assert by_session.sizes == by_age.sizes
     assert list(by_age.sizes.values()) == [82]
     assert purged_names(pg_log) == set()
+
+
+def test_a_purge(pg_log: Log) -> None:
+    """The text is gone, evidence and invariants say so."""
+    run_import(pg_log, CLIENTS, SAMPLE, use_environment=False)
+    wish = Wish("claude-code", SESSION)
+    with snapshot(pg_log) as view:
+        selection = select(pg_log, view, wish)
+    assert purge(pg_log, wish, selection)
+    assert purged_names(pg_log) == set(selection.sizes)
+    assert [pg_log.blob(name) for name in selection.sizes] == [None]
+    assert [one.name for one in check(pg_log, full=True) if not one.ok] == []

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from books import DATABASES, TREE, accounts, argument, events, failing, texts
+from books import DATABASES, SAMPLE, TREE, accounts, argument, events, failing, texts
 
 from ledger.accounts.catchup import snapshot
 from ledger.cli import run
 from ledger.errors import Diverged, InvalidEvent, LogReadOnly, UsageError
 from ledger.events.book import LabelSet
 from ledger.events.envelope import NewEvent
-from ledger.events.sources import SourceTruncated
+from ledger.events.sources import Context, Failure, LinesObserved, SourceOpened, SourceTruncated
 from ledger.evidence.kept import as_file, hold_against, read_file
 from ledger.evidence.purge import Wish, purge, select
 from ledger.evidence.seals import make_seal
@@ -34,9 +34,12 @@ PAIRS = [(one, other) for one in DATABASES for other in DATABASES]
 
 
 def append(log: Log, stream: str, *numbers: int) -> None:
-    """Append small events to a stream, at its head."""
-    news = [NewEvent(body=SourceTruncated(offset=number, size=number), event_id=new_id()) for number in numbers]
-    log.append([StreamAppend(stream, log.stream_version(stream), news)])
+    """Append small events to a stream, at its head; the first of all opens a file."""
+    version = log.stream_version(stream)
+    bodies: list[Any] = [SourceTruncated(offset=number, size=number) for number in numbers]
+    if not version:
+        bodies[0] = SourceOpened("claude-code", f"/{stream}/{numbers[0]}", "/")
+    log.append([StreamAppend(stream, version, [NewEvent(body=body, event_id=new_id()) for body in bodies])])
 
 
 def label(log: Log, session: str, value: str) -> None:
@@ -156,7 +159,7 @@ def test_what_two_machines_saw_is_counted_once(books: Any, kind: str) -> None:
     for number, log in enumerate(logs):
         quote = quote_from_rates("claude-opus-4-5-20251101", input=f"{number + 1}", output="10", cache_read="1")
         state(log, quote)
-        reprice(log)
+        reprice(log, None, "test")
         label(log, "5e551011", f"client-{number}")
     single = accounts(logs[0])
     merged = []
@@ -179,8 +182,6 @@ def test_an_import_goes_on_after_a_move(books: Any, kind: str, tmp_path: Path) -
     source, target = books.filled("sqlite"), books.empty(kind)
     copy(source, target)
     before = accounts(target, ("sources", "totals"))
-    from books import SAMPLE
-
     run_import(target, ("claude-code", "codex"), SAMPLE, use_environment=False)
     after = accounts(target, ("sources", "totals"))
     assert [row[0] for row in after["spans"]] == [row[0] for row in before["spans"]]
@@ -258,8 +259,6 @@ def test_a_purge_while_a_copy_runs_holds(books: Any, kind: str, monkeypatch: pyt
 
 def test_an_equal_text_of_another_session_comes(books: Any, kind: str) -> None:
     """What was purged is the text of one session; a new failure with the same words is another one."""
-    from ledger.events.sources import Context, Failure, LinesObserved, SourceOpened
-
     source, target = books.empty("sqlite"), books.empty(kind)
     blob = make_blob(b"overloaded")
 

@@ -205,7 +205,7 @@ def test_behind_and_ahead(db: Path, examine: Any) -> None:
     append(db, "book:other", QuoteRecorded(quote.name, msgspec.Raw(quote.to_json())))
     value, verdict, advice = examine()["accounts"]
     assert value.endswith("position 3 of 4, behind by 1 event") and verdict == "ok" and "next report" in advice
-    with sqlite.connect(db) as connection:
+    with sqlite.connect(Path(f"{db}.accounts")) as connection:
         connection.execute("UPDATE projections SET position = 99")
     connection.close()
     value, verdict, advice = examine(1)["accounts"]
@@ -213,7 +213,7 @@ def test_behind_and_ahead(db: Path, examine: Any) -> None:
 
 
 def test_accounts_of_a_newer_program(db: Path, examine: Any) -> None:
-    with sqlite.connect(db) as connection:
+    with sqlite.connect(Path(f"{db}.accounts")) as connection:
         connection.execute("UPDATE projections SET version = 99")
     connection.close()
     assert examine()["accounts"][1] == "warn"
@@ -328,7 +328,7 @@ def test_a_file_of_another_user(db: Path, examine: Any, monkeypatch: pytest.Monk
 
 def test_a_generation_that_was_left_over(db: Path, examine: Any) -> None:
     with Log.open(db) as log:
-        log.connection.execute("INSERT INTO projections (generation, version, position, live) VALUES (7, 3, 0, 0)")
+        log.accounts.execute("INSERT INTO projections (generation, version, position, live) VALUES (7, 3, 0, 0)")
     value, verdict, advice = examine()["generations"]
     assert (value, verdict) == ("1 generation beside the one in use", "warn") and "`ledger rebuild`" in advice
 

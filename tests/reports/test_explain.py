@@ -303,7 +303,7 @@ def test_a_span_that_had_no_price(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("format_", ["table", "json", "csv"])
 def test_a_figure_that_lies_is_said_to(db: Path, explained: Explained, change: str, figure: str, format_: str) -> None:
     """OBS-55: where totals say something else than the spans, every format says so, and the exit code is 1."""
-    with sqlite.connect(db) as connection:
+    with sqlite.connect(Path(f"{db}.accounts")) as connection:
         connection.execute(change)
     connection.close()
     for limit in ("50", "2"):
@@ -319,7 +319,7 @@ def test_a_figure_that_lies_is_said_to(db: Path, explained: Explained, change: s
 
 def test_a_row_of_the_accounts_that_lies_is_named(db: Path, explained: Explained) -> None:
     """OBS-55: a span whose booked tokens are not those of its event does not hide behind totals that agree with it."""
-    with sqlite.connect(db) as connection:
+    with sqlite.connect(Path(f"{db}.accounts")) as connection:
         for table, where in (("g1_spans", f"span_id = '{SEARCHED}'"), ("g1_totals", "grain = 1 AND output = 980")):
             assert connection.execute(f"UPDATE {table} SET output = output + 5 WHERE {where}").rowcount <= 1
     connection.close()

@@ -621,6 +621,6 @@ def test_small_costs_get_more_decimals() -> None:
 
 def test_the_accounts_hold(log: Log, view: View) -> None:
     """The log that these answers come from breaks no invariant (OBS-26, OBS-27, OBS-53)."""
-    view.store.connection.execute("COMMIT")
-    assert [one for one in check(log, full=True) if not one.ok] == []
-    view.store.connection.execute("BEGIN")
+    assert isinstance(log.place, Path)
+    with Log.open(log.place) as other:  # the first one is in the middle of a snapshot
+        assert [one for one in check(other, full=True) if not one.ok] == []

@@ -209,6 +209,8 @@ def test_an_older_file_is_read_as_it_is_rewritten(log: Log, home: Path) -> None:
     assert (report.new, report.lines) == (2, 3)  # the head, m2 and m3
     before = events(log)
     assert (read(log, home).lines, events(log)) == (0, before)
+    chats.whole("session-1", "s", prompt("u1", 1), answer("m1", 2), answer("m2", 3), answer("m3", 4))
+    assert (read(log, home).lines, events(log)) == (0, before)
     chats.whole("session-1", "s", prompt("u9", 1), answer("m9", 2))
     assert read(log, home).new == 1
 

@@ -14,7 +14,7 @@ from ledger.accounts.catchup import snapshot
 from ledger.invariants import check
 from ledger.log.log import Log
 from ledger.log.sqlite import driver as sqlite3
-from ledger.sources import discover, foreign, importer
+from ledger.sources import discover, foreign, importer, records
 from ledger.sources.importer import SourceReport, run_import
 
 NOON_MS = 1_796_000_000_000
@@ -84,6 +84,12 @@ def log(tmp_path: Path) -> Iterator[Log]:
     with Log.open(tmp_path / "ledger.db", create=True) as made:
         yield made
         assert [one for one in check(made, full=True) if not one.ok] == []
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take what was just written for written long ago."""
+    monkeypatch.setattr(records, "SETTLED_NS", 0)
 
 
 @pytest.fixture
@@ -165,6 +171,7 @@ def test_a_message_that_ran_for_long_is_read_when_it_ends(log: Log, home: Path) 
     assert read(log, home).new == 1
 
 
+@pytest.mark.usefixtures("settled")
 def test_nothing_new_is_not_opened(log: Log, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that stands as it stood, with its -wal file, is not opened (OBS-15)."""
     db = Database(home)
@@ -410,6 +417,23 @@ def put(folder: Path, name: str, data: dict[str, Any]) -> None:
     (folder / f"{name}.json").write_text(json.dumps({"id": name, "sessionID": folder.name, **data}))
 
 
+def test_what_was_just_written_is_looked_into_again(log: Log, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit stands in the -wal file before a reader sees it: until some time has gone by, the next import looks
+    again. It appends nothing while nothing is new, and once when it can rely on what it sees (OBS-15)."""
+    db = Database(home)
+    db.session("s")
+    db.message("m1", "s", answer(1))
+    read(log, home)
+    before = events(log)
+    read(log, home)
+    assert events(log) == before
+    monkeypatch.setattr(records, "SETTLED_NS", 0)
+    for _ in range(2):
+        assert read(log, home).lines == 0
+        assert events(log) == [*before, "records.observed"]
+
+
+@pytest.mark.usefixtures("settled")
 def test_the_older_files_are_read_as_they_grow(log: Log, home: Path) -> None:
     """A file a message: new ones, and one that is written again when its request ended (OBS-15)."""
     folder = older(home, "s")

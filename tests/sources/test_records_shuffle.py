@@ -124,7 +124,8 @@ class Client:
         self.db.execute("CREATE TABLE session (id TEXT PRIMARY KEY, parent_id TEXT, time_created INTEGER)")
         self.db.execute("CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, data TEXT)")
         self.db.execute(
-            "CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT)"
+            "CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, time_updated INTEGER, "
+            "data TEXT)"
         )
 
     def write(self, until: int) -> None:
@@ -180,8 +181,9 @@ def accounts(log: Log) -> list[tuple[str, int]]:
 def everything(log: Log) -> list[tuple[Any, ...]]:
     """Return all that a span says of tokens, money and its place, without where it was read."""
     sql = (
-        "SELECT s.span_id, n.session_id, s.agent_id, d.agent, d.who, d.project, s.occurred_at, s.input_uncached, s.output, "
-        "s.cost_nanousd, s.reported_cost_nanousd FROM gen_spans s JOIN gen_sessions n ON n.session_key = s.session_key "
+        "SELECT s.span_id, n.session_id, s.agent_id, d.agent, d.who, d.project, s.occurred_at, s.input_uncached, "
+        "s.output, s.cost_nanousd, s.reported_cost_nanousd FROM gen_spans s "
+        "JOIN gen_sessions n ON n.session_key = s.session_key "
         "JOIN gen_dimensions d ON d.dimension_id = s.dimension_id ORDER BY s.span_id"
     )
     with snapshot(log) as view:

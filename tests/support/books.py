@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from postgres_server import new_place
 
 from ledger.accounts.catchup import snapshot
-from ledger.accounts.rows import SightingRow, SpanRow
+from ledger.accounts.schema import PROJECTIONS
 from ledger.accounts.store import TABLES
 from ledger.invariants import check
 from ledger.log.location import Place, PostgresPlace
@@ -26,8 +26,8 @@ CHILDREN = TESTS / "keeping" / "children"
 DATABASES = ("sqlite", "postgresql")
 
 _PLACED = {
-    "spans": [SpanRow.__struct_fields__.index("source_position")],
-    "sightings": [SightingRow.__struct_fields__.index("source_position") + 1],  # behind the group's id
+    name: [list(PROJECTIONS.tables[f"gen_{name}"].columns.keys()).index("source_position")]
+    for name in ("spans", "sightings")
 }
 """Columns that say where in a log something stands: what a copy changes."""
 _USED = {"turns": "turn_key", "dimensions": "dimension_id"}

@@ -61,7 +61,15 @@ CREATE TABLE gen_quotes (
   sha256 TEXT COLLATE "C" NOT NULL,
   quote TEXT COLLATE "C",
   superseded_by BIGINT NOT NULL,
+  said TEXT COLLATE "C" NOT NULL,
   PRIMARY KEY (quote_key)
+);;
+
+CREATE TABLE gen_replacements (
+  said TEXT COLLATE "C" NOT NULL,
+  old_key BIGINT NOT NULL,
+  new_key BIGINT NOT NULL,
+  PRIMARY KEY (said)
 );;
 
 CREATE TABLE gen_sessions (
@@ -117,6 +125,7 @@ CREATE TABLE gen_sources (
 CREATE TABLE gen_span_quotes (
   span_id TEXT COLLATE "C" NOT NULL,
   quote_key BIGINT NOT NULL,
+  said TEXT COLLATE "C" NOT NULL,
   PRIMARY KEY (span_id)
 );;
 

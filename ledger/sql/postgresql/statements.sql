@@ -22,7 +22,7 @@ FROM gen_agents
 WHERE gen_agents.call_id = ?;
 
 -- name: all_quotes
-SELECT gen_quotes.quote_key, gen_quotes.sha256, gen_quotes.quote, gen_quotes.superseded_by
+SELECT gen_quotes.quote_key, gen_quotes.sha256, gen_quotes.quote, gen_quotes.superseded_by, gen_quotes.said
 FROM gen_quotes;
 
 -- name: all_sources
@@ -205,7 +205,10 @@ INSERT INTO log_meta (key, value) VALUES (?, ?);
 INSERT INTO gen_purged (sha256, client, session_id, before_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: put_quote
-INSERT INTO gen_quotes (quote_key, sha256, quote, superseded_by) VALUES (?, ?, ?, ?) ON CONFLICT (quote_key) DO UPDATE SET sha256 = excluded.sha256, quote = excluded.quote, superseded_by = excluded.superseded_by;
+INSERT INTO gen_quotes (quote_key, sha256, quote, superseded_by, said) VALUES (?, ?, ?, ?, ?) ON CONFLICT (quote_key) DO UPDATE SET sha256 = excluded.sha256, quote = excluded.quote, superseded_by = excluded.superseded_by, said = excluded.said;
+
+-- name: put_replacement
+INSERT INTO gen_replacements (said, old_key, new_key) VALUES (?, ?, ?) ON CONFLICT (said) DO UPDATE SET old_key = excluded.old_key, new_key = excluded.new_key;
 
 -- name: put_session
 INSERT INTO gen_sessions (session_key, session_id, client, forked_from, parent, agent_type, has_records) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE SET session_id = excluded.session_id, client = excluded.client, forked_from = excluded.forked_from, parent = excluded.parent, agent_type = excluded.agent_type, has_records = excluded.has_records;
@@ -220,15 +223,19 @@ INSERT INTO gen_sources (stream_id, client, path, root, version, "end", tail, si
 INSERT INTO gen_spans (span_id, session_key, agent_id, turn_key, dimension_id, occurred_at, parent, ended_at, ran_us, waited_us, input_uncached, cache_read, cache_write_5m, cache_write_1h, output, reasoning, reported_total, web_searches, partial, lower_bound, upper_bound, cost_nanousd, named_quote, quote, first_cost_nanousd, reported_cost_nanousd, attempt, attempt_kind, http_status, part, call_id, source_position, source_index, final, ending, lines, copied_lines, replayed_lines, rank, digest, sidechain, nested, contested) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (span_id) DO UPDATE SET session_key = excluded.session_key, agent_id = excluded.agent_id, turn_key = excluded.turn_key, dimension_id = excluded.dimension_id, occurred_at = excluded.occurred_at, parent = excluded.parent, ended_at = excluded.ended_at, ran_us = excluded.ran_us, waited_us = excluded.waited_us, input_uncached = excluded.input_uncached, cache_read = excluded.cache_read, cache_write_5m = excluded.cache_write_5m, cache_write_1h = excluded.cache_write_1h, output = excluded.output, reasoning = excluded.reasoning, reported_total = excluded.reported_total, web_searches = excluded.web_searches, partial = excluded.partial, lower_bound = excluded.lower_bound, upper_bound = excluded.upper_bound, cost_nanousd = excluded.cost_nanousd, named_quote = excluded.named_quote, quote = excluded.quote, first_cost_nanousd = excluded.first_cost_nanousd, reported_cost_nanousd = excluded.reported_cost_nanousd, attempt = excluded.attempt, attempt_kind = excluded.attempt_kind, http_status = excluded.http_status, part = excluded.part, call_id = excluded.call_id, source_position = excluded.source_position, source_index = excluded.source_index, final = excluded.final, ending = excluded.ending, lines = excluded.lines, copied_lines = excluded.copied_lines, replayed_lines = excluded.replayed_lines, rank = excluded.rank, digest = excluded.digest, sidechain = excluded.sidechain, nested = excluded.nested, contested = excluded.contested;
 
 -- name: put_span_quote
-INSERT INTO gen_span_quotes (span_id, quote_key) VALUES (?, ?) ON CONFLICT (span_id) DO UPDATE SET quote_key = excluded.quote_key;
+INSERT INTO gen_span_quotes (span_id, quote_key, said) VALUES (?, ?, ?) ON CONFLICT (span_id) DO UPDATE SET quote_key = excluded.quote_key, said = excluded.said;
 
 -- name: put_turn
 INSERT INTO gen_turns (turn_key, turn_id, session_key, agent_id, started_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (turn_key) DO UPDATE SET turn_id = excluded.turn_id, session_key = excluded.session_key, agent_id = excluded.agent_id, started_at = least(gen_turns.started_at, excluded.started_at);
 
 -- name: quote
-SELECT gen_quotes.quote_key, gen_quotes.sha256, gen_quotes.quote, gen_quotes.superseded_by
+SELECT gen_quotes.quote_key, gen_quotes.sha256, gen_quotes.quote, gen_quotes.superseded_by, gen_quotes.said
 FROM gen_quotes
 WHERE gen_quotes.quote_key = ?;
+
+-- name: replacements
+SELECT gen_replacements.said, gen_replacements.old_key, gen_replacements.new_key
+FROM gen_replacements;
 
 -- name: session
 SELECT gen_sessions.session_key, gen_sessions.session_id, gen_sessions.client, gen_sessions.forked_from, gen_sessions.parent, gen_sessions.agent_type, gen_sessions.has_records
@@ -274,7 +281,7 @@ FROM gen_spans
 WHERE gen_spans.span_id = ?;
 
 -- name: span_quote
-SELECT gen_span_quotes.span_id, gen_span_quotes.quote_key
+SELECT gen_span_quotes.span_id, gen_span_quotes.quote_key, gen_span_quotes.said
 FROM gen_span_quotes
 WHERE gen_span_quotes.span_id = ?;
 

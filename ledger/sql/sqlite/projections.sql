@@ -69,8 +69,18 @@ CREATE TABLE gen_quotes (
   sha256 TEXT NOT NULL,
   quote TEXT,
   superseded_by INTEGER NOT NULL,
+  said TEXT NOT NULL,
   PRIMARY KEY (quote_key)
 )
+ STRICT;;
+
+CREATE TABLE gen_replacements (
+  said TEXT NOT NULL,
+  old_key INTEGER NOT NULL,
+  new_key INTEGER NOT NULL,
+  PRIMARY KEY (said)
+)
+ WITHOUT ROWID,
  STRICT;;
 
 CREATE TABLE gen_sessions (
@@ -130,6 +140,7 @@ CREATE TABLE gen_sources (
 CREATE TABLE gen_span_quotes (
   span_id TEXT NOT NULL,
   quote_key INTEGER NOT NULL,
+  said TEXT NOT NULL,
   PRIMARY KEY (span_id)
 )
  WITHOUT ROWID,
