@@ -10,13 +10,14 @@ import sys
 import time
 from pathlib import Path
 
+from measure import own_peak_mib
+
 from ledger.events.envelope import NewEvent
 from ledger.events.sources import SourceOpened
 from ledger.ids import new_id
 from ledger.keeping.copying import copy
 from ledger.log.location import Place, resolve
 from ledger.log.log import Log, StreamAppend
-from measure import own_peak_mib
 
 EVENTS, STREAMS, BATCH = 100_000, 100, 1_000
 TEXT = "x" * 120

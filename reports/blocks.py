@@ -10,7 +10,7 @@ from ledger.accounts.amounts import AMOUNTS, GRAIN_QUARTER, TOKEN_CLASSES
 from ledger.accounts.catchup import View
 from ledger.errors import UsageError
 from reports.blocks_windows import WARNING_PERCENT, Quarter, Window, projection, rate, windows
-from reports.figures import Figures
+from reports.figures import Figures, usd_or_none
 from reports.output import put, put_csv, put_json
 from reports.periods import Zone, iso, parse_day
 
@@ -241,17 +241,11 @@ def _block_json(block: Block, now_us: int) -> dict[str, Any]:
         "warning": block.percent is not None and block.percent >= WARNING_PERCENT,
         "active_ms": None if going is None else going.active_us // 1000,
         "tokens_a_minute": None if going is None else round(going.tokens_a_minute),
-        "cost_usd_an_hour": None if going is None else _usd(going.nanousd_an_hour),
+        "cost_usd_an_hour": usd_or_none(None if going is None else going.nanousd_an_hour),
         "left_ms": (window.end_us - now_us) // 1000 if block.running else None,
         "projected_tokens": None if ahead is None else ahead.tokens,
-        "projected_cost_usd": None if ahead is None else _usd(ahead.cost_nanousd),
+        "projected_cost_usd": usd_or_none(None if ahead is None else ahead.cost_nanousd),
     }
-
-
-def _usd(nanousd: float | None) -> str | None:
-    from reports.figures import usd
-
-    return None if nanousd is None else usd(round(nanousd))
 
 
 _CSV = (

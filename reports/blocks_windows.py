@@ -46,7 +46,7 @@ class Rate(NamedTuple):
 
     active_us: int
     tokens_a_minute: float
-    nanousd_an_hour: float | None
+    nanousd_an_hour: int | None
     """None where no cost is known."""
 
 
@@ -74,7 +74,7 @@ def rate(figures: Figures) -> Rate | None:
     active_us = figures.last_at - figures.first_at
     if active_us < MINUTE_US:
         return None
-    cost = figures["cost_nanousd"] * HOUR_US / active_us if figures["priced_spans"] else None
+    cost = round(figures["cost_nanousd"] * HOUR_US / active_us) if figures["priced_spans"] else None
     return Rate(active_us, figures.tokens * MINUTE_US / active_us, cost)
 
 
@@ -86,5 +86,5 @@ def projection(window: Window, figures: Figures, now_us: int) -> Projection | No
     left_us = window.end_us - now_us
     cost = None
     if going.nanousd_an_hour is not None:
-        cost = figures["cost_nanousd"] + round(going.nanousd_an_hour * left_us / HOUR_US)
+        cost = figures["cost_nanousd"] + going.nanousd_an_hour * left_us // HOUR_US
     return Projection(left_us, figures.tokens + round(going.tokens_a_minute * left_us / MINUTE_US), cost)

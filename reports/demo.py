@@ -28,7 +28,7 @@ def demo(sample: str | None, home: Path, use_environment: bool) -> int:
     """Play the demo on the bundled sample, or on another home folder; return 0 if every check holds."""
     folder = SAMPLE if sample is None else Path(os.path.expanduser(sample))  # noqa: PTH111 - of ~nobody it makes no error
     if not any(discover.roots(client, folder, use_environment=False) for client in discover.CLIENTS):
-        raise UsageError(f"--sample {folder}: no sessions there: give a home folder with .claude, .codex, .gemini ...")
+        raise UsageError(f"--sample {folder}: no sessions there: give a home folder that holds .claude or .codex")
     with (
         tempfile.TemporaryDirectory(prefix="tallybook-demo-") as scratch,
         Log.open(Path(scratch) / "ledger.db", create=True) as log,

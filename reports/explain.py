@@ -13,11 +13,12 @@ from ledger.accounts.catchup import View
 from ledger.accounts.sums import SPAN_SUMS
 from ledger.errors import UsageError
 from ledger.log.log import Log
+from ledger.prices.pricing import exact_usd, lines
 from reports.explain_find import Found, find
-from reports.explain_span import TABLES, Opened, Opener
+from reports.explain_span import TABLES, Opened, Opener, Pricing
 from reports.explain_table import block, heading, sums
 from reports.explain_words import whys
-from reports.figures import Figures, usd
+from reports.figures import Figures, usd, usd_or_none
 from reports.output import put, put_csv, put_json_list
 from reports.periods import Zone, iso
 
@@ -146,10 +147,10 @@ def span_json(opened: Opened) -> dict[str, Any]:
         "tokens": {name: getattr(again, name) for name in names},
         "reported_total": again.reported_total,
         "web_searches": again.web_searches,
-        "cost_usd": _usd(again.cost_nanousd),
+        "cost_usd": usd_or_none(again.cost_nanousd),
         "lower_bound": bool(again.lower_bound),
         "upper_bound": bool(again.upper_bound),
-        "reported_cost_usd": _usd(row.reported_cost_nanousd),
+        "reported_cost_usd": usd_or_none(row.reported_cost_nanousd),
         "price": None if opened.final is None else _price_json(opened.final),
         "first_price": None if opened.first is None else _price_json(opened.first),
         "repriced": [{"event": one.event, "at": iso(one.at), "reason": one.reason} for one in opened.repriced],
@@ -159,9 +160,7 @@ def span_json(opened: Opened) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _price_json(pricing: Any) -> dict[str, Any]:
-    from ledger.prices.pricing import exact_usd, lines
-
+def _price_json(pricing: Pricing) -> dict[str, Any]:
     quote, priced = pricing
     return {
         "quote": quote.name,
@@ -172,16 +171,12 @@ def _price_json(pricing: Any) -> dict[str, Any]:
             for line in lines(priced)
         ],
         "exact_usd": None if priced.cost_nanousd is None else exact_usd(priced),
-        "cost_usd": _usd(priced.cost_nanousd),
+        "cost_usd": usd_or_none(priced.cost_nanousd),
         "reason": priced.reason or None,
     }
 
 
 _QUOTE = ("provider", "model", "valid_from", "valid_until", "source", "source_version", "checked_at")
-
-
-def _usd(nanousd: int | None) -> str | None:
-    return None if nanousd is None else usd(nanousd)
 
 
 _CSV = ("span", "session", "turn", "at", "client", "who", "agent", "model", "kind", "status", "file", "offset",
@@ -198,8 +193,8 @@ def _csv(spans: Iterator[Opened], listed: Figures) -> Iterator[list[Any]]:
             row.span_id, opened.session_id, opened.turn, iso(row.occurred_at), values.client, values.who,
             values.agent, values.model, values.kind, values.status, place.file or None, place.offset, place.event,
             place.observation, again.input_uncached, again.cache_read, again.cache_write_5m, again.cache_write_1h,
-            again.output, again.reasoning, again.web_searches, _usd(again.cost_nanousd), again.lower_bound,
-            again.upper_bound, _usd(opened.first.priced.cost_nanousd) if opened.first else None,
+            again.output, again.reasoning, again.web_searches, usd_or_none(again.cost_nanousd), again.lower_bound,
+            again.upper_bound, usd_or_none(opened.first.priced.cost_nanousd) if opened.first else None,
             "; ".join(one.reason for one in opened.repriced), quote and quote.name,
             quote and f"{quote.source} {quote.source_version}".strip(), quote and quote.valid_from,
             quote and quote.valid_until, " ".join(opened.final.priced.rules) if opened.final else None,
@@ -213,8 +208,6 @@ def _csv(spans: Iterator[Opened], listed: Figures) -> Iterator[list[Any]]:
 
 def arithmetic(opened: Opened) -> str:
     """Return the products of a price in one line: `6 x 5 + 655 x 25`, rates in USD per million tokens."""
-    from ledger.prices.pricing import lines
-
     if opened.final is None:
         return ""
     return " + ".join(

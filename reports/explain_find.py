@@ -15,7 +15,7 @@ from reports.address import NONE, escaped, is_row, parse_row, plain, row_address
 from reports.figures import Figures
 from reports.labels import is_label, label_columns, label_joins
 from reports.periods import PERIODS
-from reports.query import BY, Question, _conditions, ask, make_question
+from reports.query import BY, Question, ask, conditions, make_question
 from reports.tree import Session, Turn, find_session, load, load_span
 
 _FIRST_DAY = calendar.date(1970, 1, 1).toordinal()
@@ -114,7 +114,7 @@ def _answered(view: View, question: Question, key: tuple[str, ...], text: str) -
     exact = [(name, value) for name, value in values.items() if name not in ("session", "project", *PERIODS)]
     # A filter keeps exactly one value of every dimension but these two.
     narrowed = question._replace(filters=(*question.filters, *exact))
-    where, parameters = _conditions(narrowed, "p.occurred_at")
+    where, parameters = conditions(narrowed, "p.occurred_at")
     for name, column in (("session", "s.session_id"), ("project", "d.project")):
         if name in values:
             where.append(f"{column} = ?")

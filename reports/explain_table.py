@@ -102,10 +102,9 @@ def _place(opened: Opened) -> str:
 
 
 def _bound(opened: Opened) -> str:
-    row = opened.again
-    return (
-        "~ " if row.lower_bound and row.upper_bound else ">= " if row.lower_bound else "<= " if row.upper_bound else ""
-    )
+    figures = Figures()
+    figures.add(opened.amounts, None, None)
+    return figures.bound()
 
 
 def _priced(name: str, pricing: Pricing, bound: str = "") -> list[str]:

@@ -110,6 +110,11 @@ def usd(nanousd: int) -> str:
     return f"{sign}{value // 1_000_000_000}.{decimals}"
 
 
+def usd_or_none(nanousd: int | None) -> str | None:
+    """Return the same for an amount that may be unknown."""
+    return None if nanousd is None else usd(nanousd)
+
+
 def decimals_for(costs: Sequence[int]) -> int:
     """Return how many decimals a column of costs needs so that none of them shows as zero."""
     return 4 if any(0 < cost < 5_000_000 for cost in costs) else 2

@@ -112,7 +112,7 @@ def _from_totals(view: View, question: Question, grain: int) -> Groups:
         columns += ["s.session_id"] if "session" in question.by else []
     elif timely:
         columns.append("t.bucket")
-    where, parameters = _conditions(question, "t.bucket" if grain != GRAIN_SESSION else None)
+    where, parameters = conditions(question, "t.bucket" if grain != GRAIN_SESSION else None)
     sums = ", ".join(f"sum(t.{name})" for name in AMOUNTS)
     sql = f"SELECT {', '.join([*columns, sums])}, min(t.first_at), max(t.last_at) FROM {tables} WHERE t.grain = ?"
     sql += "".join(f" AND {condition}" for condition in where)
@@ -138,7 +138,11 @@ def _label_columns(question: Question) -> dict[str, str]:
     return label_columns((*question.by, *(name for name, _ in question.filters)))
 
 
-def _conditions(question: Question, bucket: str | None) -> tuple[list[str], list[Any]]:
+def conditions(question: Question, bucket: str | None) -> tuple[list[str], list[Any]]:
+    """Return what a question keeps, as SQL over gen_sessions AS s and gen_dimensions AS d, with its parameters.
+
+    `bucket` is the column that has the time, None where the question has no since and until. Labels need their joins.
+    """
     labelled = _label_columns(question)
     where: list[str] = []
     parameters: list[Any] = []
@@ -173,7 +177,7 @@ def _from_spans(view: View, question: Question) -> Groups:
         "JOIN gen_dimensions AS d ON d.dimension_id = p.dimension_id"
     )
     sql += f"{label_joins(labelled, 'p.session_key')} WHERE 1 = 1"
-    where, parameters = _conditions(question, "p.occurred_at")
+    where, parameters = conditions(question, "p.occurred_at")
     sql += "".join(f" AND {condition}" for condition in where)
     names = ("session", *DIMENSIONS, *labelled)
     kind, status = names.index("kind"), names.index("status")

@@ -11,7 +11,7 @@ from ledger.labels import labels_of
 from ledger.log.log import Log
 from reports.address import escaped
 from reports.billing import stated
-from reports.figures import Figures, decimals_for, usd
+from reports.figures import Figures, decimals_for, usd_or_none
 from reports.output import put, put_csv, put_json
 from reports.periods import Zone, iso
 from reports.text import Column, safe, shortened, table, terminal_columns, wrapped
@@ -78,18 +78,14 @@ def _span_json(span: Span) -> dict[str, Any]:
         "http_status": row.http_status or None,
         "error": span.error,
         "error_purged": span.purged,
-        "cost_usd": _usd(row.cost_nanousd),
-        "first_cost_usd": _usd(row.first_cost_nanousd),
-        "reported_cost_usd": _usd(row.reported_cost_nanousd),
+        "cost_usd": usd_or_none(row.cost_nanousd),
+        "first_cost_usd": usd_or_none(row.first_cost_nanousd),
+        "reported_cost_usd": usd_or_none(row.reported_cost_nanousd),
         "lower_bound": bool(row.lower_bound),
         "upper_bound": bool(row.upper_bound),
         "ran_ms": None if row.ran_us is None else row.ran_us // 1000,
         "waited_ms": None if row.waited_us is None else row.waited_us // 1000,
     }
-
-
-def _usd(nanousd: int | None) -> str | None:
-    return None if nanousd is None else usd(nanousd)
 
 
 _CSV = ("session", "turn", "agent", "span", "parent", "at", "who", "kind", "model", "tool", "status", "input_uncached",
@@ -102,7 +98,7 @@ def _csv_rows(turn: Turn, session: Session, parent: str) -> Iterator[list[Any]]:
         yield [
             session.session_id, turn.turn_id, values.agent, row.span_id, row.parent or parent, iso(row.occurred_at),
             values.who, values.kind, values.model, values.tool, values.status, row.input_uncached, row.cache_read,
-            row.cache_write_5m, row.cache_write_1h, row.output, row.reasoning, _usd(row.cost_nanousd),
+            row.cache_write_5m, row.cache_write_1h, row.output, row.reasoning, usd_or_none(row.cost_nanousd),
         ]  # fmt: skip
         for child in turn.children.get(row.span_id, ()):
             yield from _csv_rows(child, session, row.span_id)

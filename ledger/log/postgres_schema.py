@@ -110,8 +110,8 @@ DECLARE
   found bigint[];
 BEGIN
   SELECT count(*), array_agg(e.version ORDER BY o.number) INTO same, found
-  FROM (SELECT p.stream, row_number() OVER (ORDER BY p.number, n) AS number
-    FROM ROWS FROM (json_to_recordset(parts) AS (stream text, count bigint)) WITH ORDINALITY AS p(stream, count, number),
+  FROM (SELECT p.stream, row_number() OVER (ORDER BY p.part, n) AS number
+    FROM ROWS FROM (json_to_recordset(parts) AS (stream text, count bigint)) WITH ORDINALITY AS p(stream, count, part),
       generate_series(1, p.count) AS n) AS s
   JOIN ROWS FROM (json_to_recordset(events) AS (id text, type text, cause text, data text)) WITH ORDINALITY
     AS o(id, type, cause, data, number) USING (number)

@@ -481,7 +481,7 @@ def test_import_as_json(program: Program) -> None:
     counts = ["files", "lines", "usage_rows", "new", "replays", "malformed", "torn", "lower_bound", "unpriced"]
     answer = json.loads(program.run("import", "--home", SAMPLE, "--format", "json").out)
     assert {"sources", "total"} <= set(answer)
-    assert [source["client"] for source in answer["sources"]] == ["claude-code", "codex"]
+    assert [source["client"] for source in answer["sources"]] == ["claude-code", "codex", "opencode", "gemini"]
     for source in answer["sources"]:
         assert {"client", *counts, "duplicates", "roots"} <= set(source)
         assert all(type(source[name]) is int for name in counts)
