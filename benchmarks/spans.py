@@ -1,13 +1,14 @@
-"""Fill a log with N imported spans in minutes, through Log.append: what the fold, reports, verify and copies are timed on.
+"""Fill a log with N imported spans in minutes, through Log.append: what folds, reports, checks and copies are timed on.
 
-    python benchmarks/spans.py OUT.db --spans 1000000 --seed 7            up to 400 observations an event, as imports write
+    python benchmarks/spans.py OUT.db --spans 1000000 --seed 7            up to 400 observations an event, as imported
     python benchmarks/spans.py OUT.db --spans 1000000 --seed 7 --small    one observation an event, about 570 bytes
 
-The same arguments write the same facts. What is in it: three shapes of two clients (Claude Code; Codex CLI with records
-of single responses, and with running totals), sessions of 20 to 300 responses over half a year, prompts, sub-agents with
-files of their own, the calls that start them, failures, broken-off responses, quotes of the bundled price book. About 5 %
-of the responses are seen more than once: an opening line and its final one, copies in resumed sessions, replays by a
-sub-agent. Observations are written as text, as a worker of the import hands them over; the log encodes nothing again.
+The same arguments write the same facts. What is in it: three shapes of two clients (Claude Code; Codex CLI with
+records of single responses, and with running totals), sessions of 20 to 300 responses over half a year, prompts,
+sub-agents with files of their own, the calls that start them, failures, broken-off responses, quotes of the bundled
+price book. About 5 % of the responses are seen more than once: an opening line and its final one, copies in resumed
+sessions, replays by a sub-agent. Observations are written as text, as a worker of the import hands them over; the log
+encodes nothing again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from ledger.events.book import QuoteRecorded
 from ledger.events.envelope import EncodedBody, NewEvent
 from ledger.events.registry import encode
@@ -25,8 +28,6 @@ from ledger.events.sources import SourceOpened
 from ledger.ids import named_id
 from ledger.log.log import Log, StreamAppend
 from ledger.prices.book import Book
-
-import msgspec
 
 BEGIN = 1_767_225_600_000_000  # 2026-01-01 UTC
 HALF_YEAR = 181 * 86_400_000_000
@@ -142,11 +143,14 @@ class Maker:
             *streams,
         ]
 
+    def _prompt(self, line: int, at: int) -> str:
+        return f'{{"k":"prompt","c":0,"o":{line * 900},"at":{at},"id":"{self.word(8)}-{self.word(12)}"}}'
+
     def _agent(self, session: str, where: str, agent: str, call: str, count: int, at: int, parent: str) -> Stream:
         """Return a sub-agent's file; some begin with a replay of the parent's response under another request."""
         context = f'{{{where},"agent":"{agent}","sidechain":true,"client_version":"2.1.87"}}'
         lines = [f'{{"k":"delegated","c":0,"o":0,"at":{at},"id":"{call}","agent":"{agent}"}}']
-        lines.append(f'{{"k":"prompt","c":0,"o":1,"at":{at},"id":"{self.word(8)}-{self.word(12)}"}}')
+        lines.append(self._prompt(len(lines), at))
         if self.random.random() < 0.3:
             begin = parent.index('"request":"') + 11
             lines.append(f"{parent[:begin]}req_011{self.word(21)}{parent[parent.index(chr(34), begin) :]}")
@@ -160,8 +164,9 @@ class Maker:
         message, five = f"msg_01{self.word(22)}", self.random.random() < 0.7
         short, long = (fresh, 0) if five else (0, fresh)
         text = (
-            f'{{"k":"response","c":{context},"o":{line * 900},"at":{at},"id":"{message}","request":"req_011{self.word(21)}",'
-            f'"model":"{CLAUDE_MODELS[model]}","usage":{{"input_tokens":{line % 7 + 1},"cache_creation_input_tokens":{fresh},'
+            f'{{"k":"response","c":{context},"o":{line * 900},"at":{at},"id":"{message}",'
+            f'"request":"req_011{self.word(21)}","model":"{CLAUDE_MODELS[model]}",'
+            f'"usage":{{"input_tokens":{line % 7 + 1},"cache_creation_input_tokens":{fresh},'
             f'"cache_read_input_tokens":{cached},"cache_creation":{{"ephemeral_5m_input_tokens":{short},'
             f'"ephemeral_1h_input_tokens":{long}}},"output_tokens":{self.random.randrange(20, 2_000)},'
             f'"service_tier":"standard"}},"stop":"end_turn","quote":{model}}}'
@@ -179,8 +184,8 @@ class Maker:
             entered, left = self.random.randrange(5_000, 90_000), self.random.randrange(20, 2_000)
             yield (
                 f'{{"k":"response","c":0,"o":{number * 700 + 1},"at":{at},"id":"resp_0{self.word(45)}",'
-                f'"model":"{CODEX_MODELS[model]}","usage":{{"input_tokens":{entered},"cached_input_tokens":{entered * 3 // 4},'
-                f'"output_tokens":{left},"reasoning_output_tokens":{left // 3},"total_tokens":{entered + left}}},'
+                f'"model":"{CODEX_MODELS[model]}","usage":{{"input_tokens":{entered},'
+                f'"cached_input_tokens":{entered * 3 // 4},"output_tokens":{left},"reasoning_output_tokens":{left // 3},"total_tokens":{entered + left}}},'
                 f'"quote":{3 + model}}}'
             )
         self.responses += count
@@ -196,8 +201,9 @@ class Maker:
             total = (total[0] + last[0], total[1] + last[1], total[2] + last[2], total[3] + last[3])
             now = _codex(total)
             yield (
-                f'{{"k":"cumulative","c":0,"o":{number * 700 + 1},"at":{at},"ordinal":{number},"chain":"{self.word(32)}",'
-                f'"model":"{CODEX_MODELS[model]}","total":{now},"before":{before},"last":{_codex(last)},"quote":{3 + model}}}'
+                f'{{"k":"cumulative","c":0,"o":{number * 700 + 1},"at":{at},"ordinal":{number},'
+                f'"chain":"{self.word(32)}","model":"{CODEX_MODELS[model]}","total":{now},"before":{before},'
+                f'"last":{_codex(last)},"quote":{3 + model}}}'
             )
             before = now
         self.responses += count

@@ -15,6 +15,10 @@ class LogUnavailable(LedgerError):
     """The log cannot be opened: missing, foreign, locked, damaged or not permitted."""
 
 
+class VolumeMissing(LogUnavailable):
+    """Older events of a log that was rolled lie in a file that is not there."""
+
+
 class LogTooNew(LedgerError):
     """The log was written by a newer program, or holds an event that this program does not know."""
 

@@ -74,8 +74,8 @@ def _yours(home: Path, use_environment: bool) -> None:
     total = sum(found.values())
     put("")
     if not total:
-        names = ", ".join(discover.NAMES.values())
-        put(f"No sessions of {names} were found on this machine. Where there are some:")
+        *most, last = discover.NAMES.values()
+        put(f"No sessions of {', '.join(most)} or {last} were found on this machine. Where there are some:")
     else:
         counts = ", ".join(f"{count} of {client}" for client, count in found.items() if count)
         put(f"This machine has {total} session files ({counts}). None was read. To see what they cost:")

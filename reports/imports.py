@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ledger.sources.discover import CLIENTS
 from reports.output import put, put_csv, put_json
 from reports.text import Column, safe, table
 
@@ -59,7 +60,8 @@ def _table(sources: list[dict[str, Any]], total: dict[str, Any]) -> str:
     rows = [[source["client"], *_cells(source)] for source in sources if source["roots"] or source["files"]]
     text = table(columns, rows, ["total", *_cells(total)])
     missing = [source["client"] for source in sources if not source["roots"]]
-    if missing:
+    # Few have them all: it is worth a word only to whoever asked for one by name, or has none.
+    if missing and (len(sources) < len(CLIENTS) or len(missing) == len(sources)):
         text += f"\nno session files found for {', '.join(missing)}"
     return text
 

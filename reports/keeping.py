@@ -1,10 +1,15 @@
-"""`ledger copy`: what came of moving and keeping a log."""
+"""`ledger copy` and `ledger backup`: what came of moving and keeping a log."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from ledger.keeping.backup import Backup
+from ledger.keeping.backup import backup as run_backup
 from ledger.keeping.copying import Copied
 from ledger.keeping.copying import copy as run_copy
 from ledger.log.log import Log
+from reports.health import size_text
 from reports.output import Progress, put, put_csv, put_json
 from reports.text import counted, safe, wrapped
 
@@ -37,4 +42,32 @@ def as_text(copied: Copied, target: str) -> str:
     if copied.purged:
         verb = "stays" if copied.purged == 1 else "stay"
         lines.append(wrapped(f"{counted(copied.purged, 'text')} {verb} away: purged there"))
+    return "\n".join(lines)
+
+
+def backup(log: Log, file: str, format_: str, *, force: bool) -> int:
+    """Back up a log and say what is in the file."""
+    progress = Progress("backing up", " pages" if log.kind == "sqlite" else " events")
+    try:
+        made = run_backup(log, Path(file), force=force, progress=progress)
+    finally:
+        progress.close()
+    said = {"file": file, **made._asdict()}
+    if format_ == "json":
+        put_json(said)
+    elif format_ == "csv":
+        put_csv(tuple(said), [tuple(said.values())])
+    else:
+        put(backup_text(made, file))
+    return 0
+
+
+def backup_text(made: Backup, file: str) -> str:
+    """Return what a person reads of a backup."""
+    lines = [safe(f"{file}: {counted(made.position, 'event')} in {size_text(made.size_bytes)}, checked")]
+    if made.portable:
+        lines.append(wrapped(
+            "An SQLite log with all events of the one on PostgreSQL, as `ledger copy` brings them: it can be asked as "
+            "it is, and copied back."
+        ))  # fmt: skip
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -22,6 +23,11 @@ from ledger.wire.usage import Part, Usage
 
 NANO = 1_000_000_000
 _COST_LIMIT = 1 << 62
+_BODIES_MAX, _ORDERS_MAX = 32, 100_000
+"""How many events, and how many ids of events, are kept from slice to slice."""
+
+Order = tuple[int, bytes]
+Body = seen.LinesObserved | seen.RecordsObserved
 
 
 class Booking:
@@ -29,23 +35,50 @@ class Booking:
 
     def __init__(self, known: Known, book: QuoteBook, event_at: Callable[[int], Event]) -> None:
         self.known, self.book, self.event_at = known, book, event_at
+        self.bodies: OrderedDict[int, Body] = OrderedDict()
+        self._orders: dict[int, Order] = {}
         self.begin()
 
     def begin(self) -> None:
-        """Forget what belongs to one slice."""
-        self.bodies: dict[int, seen.LinesObserved | seen.RecordsObserved] = {}
+        """Forget what belongs to one slice. Events never change: a few are kept for the next."""
+        while len(self.bodies) > _BODIES_MAX:
+            self.bodies.popitem(last=False)
+        if len(self._orders) > _ORDERS_MAX:
+            self._orders.clear()
         self.parts: dict[tuple[int, int], tuple[Part, ...]] = {}
         """Readings of usage that the slice has made already, by event and observation."""
         self._dimension_ids: dict[tuple[object, ...], int] = {}
         self._agent_names: dict[tuple[object, ...], str] = {}
 
-    def body(self, position: int) -> seen.LinesObserved | seen.RecordsObserved:
+    def take(self, event: Event, body: Body) -> None:
+        """Keep the body of an event that is being folded."""
+        self.bodies[event.position] = body
+        self._orders[event.position] = (event.at, event.event_id)
+
+    def body(self, position: int) -> Body:
         """Return the body of the event at a position."""
         body = self.bodies.get(position)
         if body is None:
             event = self.event_at(position)
-            body = self.bodies[position] = decode(event.type, event.schema, event.data)
+            body = decode(event.type, event.schema, event.data)
+            if len(self.bodies) > 2 * _BODIES_MAX:
+                self.bodies.popitem(last=False)
+            self.take(event, body)
         return body
+
+    def order(self, position: int) -> Order:
+        """Return what comes first of two that are equal: when the event was recorded, and its id."""
+        if position not in self._orders:
+            event = self.event_at(position)
+            self._orders[position] = (event.at, event.event_id)
+        return self._orders[position]
+
+    def parts_at(self, client: str, one: Any, provider: str, position: int, index: int) -> tuple[Part, ...]:
+        """Return the reading of an observation's usage, made once a slice."""
+        parts = self.parts.get((position, index))
+        if parts is None:
+            parts = self.parts[position, index] = clients.parts_of(client, one, provider)
+        return parts
 
     def rows(self, group_id: str, claim: Claim, jobs: Iterable[Job]) -> list[SpanRow]:
         """Return the rows of a claim: the response's own first, then what stands beside it."""
@@ -57,9 +90,7 @@ class Booking:
         account = self.account(claim.owner)
         base = self._base_row(group_id, claim, account, one)
         rows = []
-        parts = self.parts.get((best.position, best.index))
-        if parts is None:
-            parts = clients.parts_of(client, one, context.provider)
+        parts = self.parts_at(client, one, context.provider, best.position, best.index)
         for number, part in enumerate(parts or (None,)):
             row = _beside(base, part.role, number) if number and part else base
             row.dimension_id = self._dimension(client, claim, one, context, part, account)
@@ -85,7 +116,7 @@ class Booking:
             self.known.turn(account.session_key, account.agent_id, claim.occurred_at), 0, claim.occurred_at,
             ended_at=claim.last_at, source_position=best.position, source_index=best.index,
             final=int(claim.final), ending=claim.ending, lines=claim.lines, copied_lines=claim.copied_lines,
-            replayed_lines=claim.replayed_lines, rank=best.rank, digest=best.digest,
+            replayed_lines=claim.replayed_lines, rank=best.rank,
             sidechain=int(owner.sidechain), nested=int(owner.nested), contested=claim.contested,
         )  # fmt: skip
         if type(one) is seen.Failure:
@@ -93,7 +124,7 @@ class Booking:
             if one.attempt > 1:
                 row.attempt_kind = "retry"
         elif type(one) is seen.Response and one.cost:
-            row.reported_cost_nanousd = _nano(one.cost)
+            row.reported_cost_nanousd = nano(one.cost)
         return row
 
     def _dimension(
@@ -101,7 +132,7 @@ class Booking:
     ) -> int:
         """Return the key of a row's dimensions, made once for all rows of an event that share them."""
         kind = type(one)
-        agent = self._agent_name(claim.owner, account)
+        agent = self.agent_name(claim.owner.session_key, account, claim.owner.sidechain)
         who = "agent" if agent else "main"
         model = one.model if kind is seen.Response or kind is seen.Cumulative else ""
         if part is not None and part.role != "message":
@@ -118,15 +149,15 @@ class Booking:
             found = self._dimension_ids[shared] = self.known.dimension(values)
         return found
 
-    def _agent_name(self, owner: Sight, account: Account) -> str:
-        """Return the sub-agent's name: its type where known, else its id; empty for the root."""
+    def agent_name(self, native: int, account: Account, sidechain: bool) -> str:
+        """Return the name of the sub-agent of a session: its type where known, else its id; empty for the root."""
         if not account.agent_id:
-            return "sidechain" if owner.sidechain else ""
-        named = (owner.session_key, *account)
+            return "sidechain" if sidechain else ""
+        named = (native, *account)
         name = self._agent_names.get(named)
         if name is None:
             known = self.known.agent(account.session_key, account.agent_id)
-            said = self.known.agent_type(known) if known else self.known.session(owner.session_key).agent_type
+            said = self.known.agent_type(known) if known else self.known.session(native).agent_type
             name = self._agent_names[named] = said or account.agent_id
         return name
 
@@ -190,7 +221,7 @@ def _fill_usage(row: SpanRow, usage: Usage) -> None:
     row.reported_total, row.web_searches = usage.reported_total, usage.web_searches
 
 
-def _quote_of(body: seen.LinesObserved | seen.RecordsObserved, one: Any, number: int) -> str:
+def _quote_of(body: Body, one: Any, number: int) -> str:
     """Return the name of the quote that the event gives a part, empty where it had none."""
     index = one.quote
     if number:
@@ -198,7 +229,7 @@ def _quote_of(body: seen.LinesObserved | seen.RecordsObserved, one: Any, number:
     return body.quotes[index] if 0 <= index < len(body.quotes) else ""
 
 
-def _nano(usd: str) -> int | None:
+def nano(usd: str) -> int | None:
     """Return a decimal text of dollars in nano-dollars, rounded half-even; None where it is no amount."""
     try:
         value = round(Decimal(usd) * NANO)

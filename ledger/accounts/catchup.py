@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,9 +18,14 @@ if TYPE_CHECKING:
 
 _SCRATCH = 1 << 40
 """A generation number that no live one has."""
+_FEW_EVENTS = 2_000
+"""A log with no more of them gets its first accounts at once, and not beside."""
 SLICE_EVENTS = 500
 SLICE_SECONDS = 0.02
 """A slice ends at whichever comes first: others who fold wait no longer than that."""
+
+_TEMPORARY_SECONDS = 0.1
+_END = object()
 
 Progress = Callable[[int, int], None]
 """Called with (position reached, position of the head)."""
@@ -146,11 +152,11 @@ def _build(log: Log, progress: Progress | None, *, anew: bool = False) -> tuple[
         live, seen = checkpoint.live(), None
         if live is not None and anew:
             seen, live = (live[2], checkpoint.head()), None
-        first = live is None
+        first = live is None and log.head_position() <= _FEW_EVENTS
         store = checkpoint.begin(live=first)
         if seen is not None and seen[1] is not None:
             checkpoint.witness(seen[0], seen[1])
-    folded = _fold_all(log, store, progress)
+    folded = _fold_all(log, store, progress) if first else _fold_beside(log, store, progress)
     while not first:
         with log.accounts_transaction():
             if checkpoint.position(store.generation) == log.head_position():
@@ -181,6 +187,50 @@ def _fold_all(log: Log, store: Store, progress: Progress | None) -> int:
             progress(reached, head)
         if reached >= head:
             return folded
+
+
+def _fold_beside(log: Log, store: Store, progress: Progress | None) -> int:
+    """Fold the whole log into a generation that is not live; its indexes are made when the rows are there."""
+    from ledger.accounts.building import Building
+
+    checkpoint, fold = Checkpoint(log.accounts), Building(store, log.event_at)
+    folded = position = 0
+    until = log.head_position()
+    with _without_collecting():
+        while position < until:
+            with _own(log, checkpoint, store):
+                count, position = _fold_slice(log, fold, position, SLICE_SECONDS)
+                checkpoint.move(store.generation, position, log.hash_of(position))
+            folded += count
+            if progress:
+                progress(position, until)
+        for steps in (store.index(), fold.finish()):
+            more = True
+            while more:
+                with _own(log, checkpoint, store):
+                    more = next(steps, _END) is not _END
+    return folded
+
+
+@contextmanager
+def _own(log: Log, checkpoint: Checkpoint, store: Store) -> Iterator[None]:
+    """Hold a transaction in which a generation that is being made can be written."""
+    with log.accounts_transaction():
+        if checkpoint.position(store.generation) < 0:
+            raise _Replaced
+        yield
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Leave out the search for garbage in cycles: a fold makes none, and what it keeps would be searched each time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _fold_slice(log: Log, fold: Fold, position: int, seconds: float) -> tuple[int, int]:
@@ -217,11 +267,14 @@ def _in_memory(log: Log, progress: Progress | None) -> Iterator[View]:
 
 @contextmanager
 def scratch(connection: Any) -> Iterator[Store]:
-    """Yield an empty store that vanishes: temporary tables beside an SQLite file, else a database in memory."""
+    """Yield an empty store that vanishes: temporary tables beside an SQLite file, else a database in memory.
+
+    Its spans have no indexes before `fold_temporary`.
+    """
     beside = connection.dialect == "sqlite"
     store = Store(connection if beside else in_memory(), _SCRATCH, temporary=beside)
     store.drop()
-    store.create()
+    store.create(indexed=False)
     try:
         yield store
     finally:
@@ -235,18 +288,38 @@ def fold_temporary(
     log: Log, store: Store, position: int, until: int, progress: Progress | None = None
 ) -> tuple[int, int]:
     """Fold the events in (position, until] into temporary tables; return (position reached, events folded)."""
+    from ledger.accounts.building import Building
     from ledger.accounts.fold import Fold
 
-    fold = Fold(store, log.event_at)
-    execute = store.connection.execute
+    building = None if position else Building(store, log.event_at)
+    if building is None:
+        _do(store, store.index())
+    fold = building or Fold(store, log.event_at)
     folded = 0
     while position < until:
-        execute("SAVEPOINT slice")
-        count, position = _fold_slice(log, fold, position, 1.0)
-        execute("RELEASE slice")
+        with _slice(store):
+            count, position = _fold_slice(log, fold, position, _TEMPORARY_SECONDS)
         folded += count
         if progress:
             progress(position, until)
         if not count:
             break
+    if building is not None:
+        _do(store, store.index())
+        _do(store, building.finish())
     return position, folded
+
+
+def _do(store: Store, steps: Iterator[None]) -> None:
+    """Take every step in a slice of its own."""
+    more = True
+    while more:
+        with _slice(store):
+            more = next(steps, _END) is not _END
+
+
+@contextmanager
+def _slice(store: Store) -> Iterator[None]:
+    store.connection.execute("SAVEPOINT slice")
+    yield
+    store.connection.execute("RELEASE slice")

@@ -33,6 +33,8 @@ class Sight(msgspec.Struct):
     position: int
     index: int
     """Event and observation that hold the fullest line."""
+    order: tuple[int, bytes] = (0, b"")
+    """When that event was recorded, and its id: which of two that are equal counts, wherever they stand in the log."""
 
     @property
     def place(self) -> tuple[str, int, str, bool, bool]:
@@ -47,8 +49,8 @@ class Sight(msgspec.Struct):
         self.final = self.final or other.final
         self.ending = max(self.ending, other.ending)
         mine, theirs = (self.rank, self.digest), (other.rank, other.digest)
-        if theirs > mine or (theirs == mine and (other.position, other.index) < (self.position, self.index)):
-            self.rank, self.digest = other.rank, other.digest
+        if theirs > mine or (theirs == mine and (other.order, other.index) < (self.order, self.index)):
+            self.rank, self.digest, self.order = other.rank, other.digest, other.order
             self.position, self.index = other.position, other.index
 
 
@@ -206,7 +208,9 @@ def _claim(variant: str, seen: list[Sight], facts: Facts, replayed: int, places:
     owner_key = next(iter(sessions)) if len(sessions) == 1 else owner_of(seen, facts)
     own = [s for s in seen if s.session_key == owner_key]
     owner = min(own, key=lambda s: (s.sidechain, s.nested, s.first_at, s.agent_id))
-    best = max(seen, key=lambda s: (s.rank, s.session_key == owner_key, s.digest, -s.position, -s.index))
+    fullest = max((s.rank, s.session_key == owner_key, s.digest) for s in seen)
+    equal = [s for s in seen if (s.rank, s.session_key == owner_key, s.digest) == fullest]
+    best = min(equal, key=lambda s: (s.order, s.index))
     lines = sum(s.lines for s in own)
     return Claim(
         variant,

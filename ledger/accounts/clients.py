@@ -74,6 +74,8 @@ def parts_of(client: str, observation: Any, provider: str) -> tuple[Part, ...]:
     if type(observation) is Response:
         if client == "claude-code":
             return anthropic.parts_of_json(observation.usage)
+        if client == "codex":
+            return codex.parts_of_json(observation.usage)
         usage = _decode(observation.usage)
         if type(usage) is not dict:
             return ()
@@ -81,8 +83,8 @@ def parts_of(client: str, observation: Any, provider: str) -> tuple[Part, ...]:
             return opencode.parts(usage, provider, observation.role)
         return gemini_cli.parts(usage) if client == "gemini" else codex.parts(usage)
     if type(observation) is Cumulative:
-        total, before, last = (_decode(raw) for raw in (observation.total, observation.before, observation.last))
-        return codex.step(total, before, last, carried=observation.carried)
+        total, before, last = observation.total, observation.before, observation.last
+        return codex.step_of_json(total, before, last, carried=observation.carried)
     return ()
 
 

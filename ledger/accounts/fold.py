@@ -13,27 +13,30 @@ from ledger.accounts.claims import Claim, Facts, Sight
 from ledger.accounts.entities import Job, Label, Source, smaller_time, smaller_word
 from ledger.accounts.known import Known
 from ledger.accounts.prices import QuoteBook, said_at
-from ledger.accounts.rows import SpanRow
+from ledger.accounts.rows import SpanRow, bound
 from ledger.accounts.sights import row_of_sight, sight_of, sight_of_row, sight_of_span
 from ledger.accounts.store import Store, session_key
 from ledger.accounts.totals import TotalsChange
+from ledger.accounts.usual import Seen, Usual
 from ledger.events import book as prices
 from ledger.events import sources as seen
 from ledger.events.envelope import Event
 from ledger.events.registry import decode
 from ledger.ids import row_key
 
-_SIGHTINGS = (seen.Response, seen.Cumulative, seen.Failure, seen.Cut)
+_SIGHTINGS = frozenset((seen.Response, seen.Cumulative, seen.Failure, seen.Cut))
 Places = dict[tuple[Any, ...], Sight]
 
 
 class Fold:
     """Applies events to one generation. `apply` collects, `settle` decides and writes; the caller commits."""
 
-    def __init__(self, store: Store, event_at: Callable[[int], Event]) -> None:
+    def __init__(self, store: Store, event_at: Callable[[int], Event], *, alone: bool = False) -> None:
         self.store = store
-        self.known, self.book = Known(store), QuoteBook(store)
+        self.known, self.book = Known(store, alone=alone), QuoteBook(store, alone=alone)
         self.booking = Booking(self.known, self.book, event_at)
+        self.usual = Usual(self.known, self.book, self.booking)
+        self.change = TotalsChange(self.store)
         self._apply: dict[type, Callable[[Event, Any], None]] = {
             seen.LinesObserved: self._lines,
             seen.RecordsObserved: self._records,
@@ -45,7 +48,8 @@ class Fold:
             prices.SpanPriced: self._span_priced,
             prices.LabelSet: self._label_set,
             prices.BlobsPurged: self._blobs_purged,
-            prices.SealMade: lambda event, body: None,  # what it says is of the log, not of the accounts
+            prices.SealMade: lambda event, body: None,  # what these say is of the log, not of the accounts
+            prices.LogRolled: lambda event, body: None,
         }
         self._observe: dict[type, Callable[[str, Any, seen.Context, int], None]] = {
             seen.Prompt: self._prompt,
@@ -59,7 +63,8 @@ class Fold:
     def _begin(self) -> None:
         self.known.begin()
         self.booking.begin()
-        self.news: dict[str, Places] = {}
+        self.news: dict[str, list[Seen]] = {}
+        """What was seen of responses, by group."""
         self.calls: dict[str, dict[int, Job]] = {}
         """The delegations of a response that became known or changed, by the response's group."""
         self.turns_from: dict[tuple[int, str], int] = {}
@@ -67,10 +72,16 @@ class Fold:
         """Sessions whose say on their origin or records changed: their responses are decided again."""
         self.delegated: set[int] = set()
         """Sessions that turned out to be a sub-agent's: their turns go where their responses go."""
+        self.recorded: set[int] = set()
+        """Quotes that were recorded: what waited for them has a price now."""
+        self.requoted: set[int] = set()
+        """Quotes for which another one stands than before."""
         self.repriced: set[str] = set()
+        """Spans that were priced one by one."""
         self.touched: set[int] = set()
         self.rows: dict[str, SpanRow] = {}
-        self.change = TotalsChange(self.store)
+        self.sightings: list[tuple[Any, ...]] = []
+        self.uncontested: list[tuple[str]] = []
 
     # collecting
 
@@ -80,10 +91,11 @@ class Fold:
         self._apply[type(body)](event, body)
 
     def _opened(self, event: Event, body: seen.SourceOpened) -> None:
-        self.known.sources[event.stream_id] = Source(
+        source = Source(
             event.stream_id, body.client, body.path, body.root, event.version, device=body.device,
             inode=body.inode, billing=body.billing, origin=body.origin,
         )  # fmt: skip
+        self.known.open(source)
 
     def _billed(self, event: Event, body: seen.SourceBilled) -> None:
         source = self.known.source(event.stream_id)
@@ -95,10 +107,10 @@ class Fold:
         source.size = source.mtime_ns = 0
 
     def _quote_recorded(self, event: Event, body: prices.QuoteRecorded) -> None:
-        self.repriced |= self.book.record(body.sha256, bytes(body.quote), said_at(event))
+        self.recorded.add(self.book.record(body.sha256, bytes(body.quote), said_at(event)))
 
     def _quote_superseded(self, event: Event, body: prices.QuoteSuperseded) -> None:
-        self.repriced |= self.book.supersede(body.old, body.new, said_at(event))
+        self.requoted |= self.book.supersede(body.old, body.new, said_at(event))
 
     def _span_priced(self, event: Event, body: prices.SpanPriced) -> None:
         self.repriced |= self.book.price_spans(body.spans, body.quote, said_at(event))
@@ -123,31 +135,34 @@ class Fold:
         source.version, source.size, source.mtime_ns = event.version, body.size, body.mtime_ns
         if body.inode:  # it is not told before the end of the file
             source.device, source.inode = body.device, body.inode
-        source.carry = msgspec.json.encode(body.carry).decode()
+        source.carry = msgspec.json.encode(body.carry).decode() if body.carry else "{}"
         client, position = source.client, event.position
-        self.booking.bodies[position] = body
-        keys = [session_key(client, context.session) for context in body.contexts]
-        for context, key in zip(body.contexts, keys, strict=True):
-            self.known.session(key, context.session, client)
+        self.booking.take(event, body)
+        places = [self.usual.place(client, context) for context in body.contexts]
+        for place in places:
+            context = place.context
+            self.known.session(place.key, context.session, client)
             if context.agent_type and context.agent:
-                self.known.learn_agent(key, context.agent, context.agent_type, "")
+                self.known.learn_agent(place.key, context.agent, context.agent_type, "")
+        observe = self._observe
         for index, one in enumerate(body.observations):
-            key, kind = keys[one.c], type(one)
+            place, kind = places[one.c], type(one)
             if kind in _SIGHTINGS:
-                self._sight(client, one, body.contexts[one.c], key, position, index)
+                if client == "codex" and kind is seen.Response:
+                    self._has_records(place.key)
+                self._respond(clients.group_of(client, one), (place, one, body, position, index))
             else:
-                self._observe[kind](client, one, body.contexts[one.c], key)
+                observe[kind](client, one, place.context, place.key)
 
-    def _sight(self, client: str, one: Any, context: seen.Context, key: int, position: int, index: int) -> None:
-        if client == "codex" and type(one) is seen.Response:
-            session = self.known.session(key)
-            if not session.has_records:
-                session.has_records = 1
-                self.known.changed_sessions.add(key)
-                self.regrouped.add(key)
-        parts = self.booking.parts[position, index] = clients.parts_of(client, one, context.provider)
-        sight = sight_of(client, one, parts, context, key, position, index)
-        _merge(self.news.setdefault(clients.group_of(client, one), {}), sight)
+    def _respond(self, group_id: str, one: Seen) -> None:
+        self.news.setdefault(group_id, []).append(one)
+
+    def _has_records(self, key: int) -> None:
+        session = self.known.session(key)
+        if not session.has_records:
+            session.has_records = 1
+            self.known.changed_sessions.add(key)
+            self.regrouped.add(key)
 
     def _prompt(self, client: str, one: seen.Prompt, context: seen.Context, key: int) -> None:
         account, agent = self.known.account(key, context.agent)
@@ -183,13 +198,16 @@ class Fold:
     def _run(self, client: str, one: seen.Run, context: seen.Context, key: int) -> None:
         session = self.known.session(key)
         before = msgspec.structs.astuple(session)
-        if one.parent and not session.parent:
-            self.delegated.add(key)
+        if one.parent:  # a session has a row as soon as it is named, whether or not anything is booked there
+            self.known.session(session_key(client, one.parent), one.parent, client)
+            if not session.parent:
+                self.delegated.add(key)
         session.forked_from = smaller_word(session.forked_from, one.forked_from)
         session.parent = smaller_word(session.parent, one.parent)
         session.agent_type = smaller_word(session.agent_type, one.name)
         if msgspec.structs.astuple(session) != before:
             self.known.changed_sessions.add(key)
+            self.known.epoch += 1
             self.regrouped.add(key)
 
     def _changed(self, job: Job) -> None:
@@ -231,15 +249,50 @@ class Fold:
     def _settle_groups(self, groups: Iterable[str]) -> None:
         self.known.lacking.clear()
         existing = self.store.groups_spans(groups)
+        usual: list[tuple[str, Seen]] = []
+        others: list[tuple[str, list[SpanRow], list[Seen]]] = []
         for group_id in groups:
-            self._settle_group(group_id, existing.get(group_id, []), self.news.pop(group_id, None))
+            news, rows = self.news.pop(group_id, []), existing.get(group_id, [])
+            if len(news) == 1 and not rows and group_id not in self.calls:
+                usual.append((group_id, news[0]))
+            else:
+                others.append((group_id, rows, news))
+        self._settle_usual(usual, lambda group_id, one: others.append((group_id, [], [one])))
+        for group_id, rows, news in others:
+            self._settle_group(group_id, rows, self._places(group_id, news))
         self._flush()
 
-    def _settle_group(self, group_id: str, existing: list[SpanRow], places: Places | None) -> None:
-        alone = not existing and places is not None and len(places) == 1
-        if alone and group_id not in self.calls and group_id.startswith("claude-code:"):
-            self._settle_new(group_id, *(places or {}).values())
-            return
+    def _settle_usual(self, found: list[tuple[str, Seen]], unusual: Callable[[str, Seen], None]) -> None:
+        """Settle the usual case: responses that nothing was known of, seen in one place, without sub-agents."""
+        self.touched.update(one[0].key for _, one in found)
+        self.store.run("add_usual_span", self.usual.book_all(found, self.change, unusual))
+
+    def _places(self, group_id: str, news: list[Seen]) -> Places:
+        """Return the sightings that observations are."""
+        places: Places = {}
+        for place, one, _, position, index in news:
+            _merge(places, self._sight(place.client, one, place.context, place.key, position, index))
+        return places
+
+    def _sight(self, client: str, one: Any, context: seen.Context, key: int, position: int, index: int) -> Sight:
+        parts = self.booking.parts_at(client, one, context.provider, position, index)
+        sight = sight_of(client, one, parts, context, key, position, index)
+        sight.order = self.booking.order(position)
+        return sight
+
+    def _sight_of_span(self, group_id: str, span: SpanRow) -> Sight:
+        """Return the one sighting that an uncontested row stands for; what it said is read again from its event."""
+        sight = sight_of_span(group_id, span)
+        body = self.booking.body(span.source_position)
+        one = body.observations[span.source_index]
+        found = self._sight(
+            group_id.partition(":")[0], one, body.contexts[one.c], sight.session_key, span.source_position,
+            span.source_index,
+        )  # fmt: skip
+        sight.digest, sight.order = found.digest, found.order
+        return sight
+
+    def _settle_group(self, group_id: str, existing: list[SpanRow], places: Places) -> None:
         sights = self._sights(group_id, existing, places)
         jobs = self._jobs(group_id, existing)
         claims = self._claims(group_id, sights)
@@ -258,16 +311,13 @@ class Fold:
             self._put(row, before.get(span_id))
         contested = any(row.contested for row in existing)
         if contested and group_id.startswith("codex:"):  # some may count no more
-            self.store.run("drop_sightings", [(group_id,)])
-        if len(sights) > 1:
-            self.store.run("put_sighting", [row_of_sight(group_id, sight) for sight in sights])
+            self.uncontested.append((group_id,))
+        self._keep(group_id, sights)
 
-    def _settle_new(self, group_id: str, sight: Sight) -> None:
-        """Settle the usual case: a response that nothing was known of, seen in one place, without sub-agents."""
-        self.touched.add(sight.session_key)
-        for claim in clients.decide(group_id, [sight], Facts({})):
-            for row in self.booking.rows(group_id, claim, ()):
-                self._put(row, None)
+    def _keep(self, group_id: str, sights: list[Sight]) -> None:
+        """Keep the sightings of a response one by one where there are several."""
+        if len(sights) > 1:
+            self.sightings += [row_of_sight(group_id, sight) for sight in sights]
 
     def _touch(self, group_id: str, before: dict[str, SpanRow], after: dict[str, SpanRow]) -> None:
         """Note the sessions of which another response, or another time of one, is now held by no other session."""
@@ -281,39 +331,45 @@ class Fold:
         ]
         self.touched.update(session for _, session, _ in alone[0] ^ alone[1])
 
-    def _sights(self, group_id: str, existing: list[SpanRow], places: Places | None) -> list[Sight]:
+    def _sights(self, group_id: str, existing: list[SpanRow], places: Places) -> list[Sight]:
         """Return all sightings of a group: those kept, those that a lone row stands for, and the news.
 
         Left out are running totals of sessions that have records of their own: they never count again.
         """
-        if not existing and places and group_id.startswith("claude-code:"):
-            known: Places = places  # nothing was seen before: where nothing counts, nothing is kept either
+        if not existing and not group_id.startswith("codex:"):
+            known = places  # nothing was seen before: where nothing counts, nothing is kept either
         else:
             known = {}
             for row in self.store.sightings(group_id):
-                _merge(known, sight_of_row(row))
+                sight = sight_of_row(row)
+                sight.order = self.booking.order(sight.position)
+                _merge(known, sight)
             if not known:
                 for span in existing:
                     if not span.part:
-                        _merge(known, sight_of_span(group_id, span))
-            for sight in (places or {}).values():
+                        _merge(known, self._sight_of_span(group_id, span))
+            for sight in places.values():
                 _merge(known, sight)
-        if places:
-            self.touched.update(sight.session_key for sight in places.values())
+        self.touched.update(sight.session_key for sight in places.values())
         if group_id.startswith("codex:~"):
             return [sight for sight in known.values() if not self.known.session(sight.session_key).has_records]
         return list(known.values())
 
     def _claims(self, group_id: str, sights: list[Sight]) -> list[Claim]:
+        if not sights:
+            return []
         contested = len(sights) > 1
         if not contested and not group_id.startswith("codex:"):
             return clients.decide(group_id, sights, Facts({}))
-        return clients.decide(group_id, sights, self.known.facts({sight.session_key for sight in sights}))
+        return clients.decide(group_id, sights, self._facts(sights))
+
+    def _facts(self, sights: list[Sight]) -> Facts:
+        return self.known.facts({sight.session_key for sight in sights})
 
     def _jobs(self, group_id: str, existing: list[SpanRow]) -> list[Job]:
         """Return the delegations of a response. A call stands in the response's own line, so none is missed."""
         changed = self.calls.get(group_id, {})
-        if not changed and not any(row.part == "tool" for row in existing):
+        if group_id not in self.calls and not any(row.part == "tool" for row in existing):
             return []
         jobs = {row[0]: Job(*row) for row in self.store.all("jobs_of_group", group_id)} | changed
         return sorted(jobs.values(), key=lambda job: job.call_id)
@@ -343,6 +399,8 @@ class Fold:
                     account = self.known.account(key, "")
                     moved = (turn_key, turn_id, account.session_key, agent_id or account.agent_id, started_at)
                     self.store.run("put_turn", [moved])
+        if self.delegated:
+            self.known.forget_turns()
 
     def _reassign_turns(self) -> None:
         """Move spans of earlier slices that stand after a prompt which became known only now."""
@@ -366,7 +424,7 @@ class Fold:
         self._put(row, old)
 
     def _reprice(self) -> None:
-        for span_id in self.repriced:
+        for span_id in self.repriced | self.book.waiting(self.recorded) | self.book.spans_of(self.requoted):
             for old in self.store.spans("span", span_id):
                 usage = self.booking.usage_of(old)
                 if usage is not None:
@@ -394,7 +452,11 @@ class Fold:
         self.change.add(row, values.kind, values.status, sign)
 
     def _flush(self) -> None:
-        self.store.run("put_span", [msgspec.structs.astuple(row) for row in self.rows.values()])
+        self.store.run("drop_sightings", self.uncontested)
+        self.store.run("put_sighting", self.sightings)
+        self.uncontested.clear()
+        self.sightings.clear()
+        self.store.run("put_span", [bound(row) for row in self.rows.values()])
         self.rows.clear()
 
 

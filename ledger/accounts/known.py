@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,58 +25,87 @@ class Account(NamedTuple):
     agent_id: str
 
 
-class _Turns(NamedTuple):
+class Turns:
     """The turns of one agent in one session, by start."""
 
-    starts: list[int]
-    keys: list[int]
+    __slots__ = ("keys", "last_at", "starts")
+
+    def __init__(self, starts: list[int], keys: list[int]) -> None:
+        self.starts, self.keys = starts, keys
+        self.last_at = -(1 << 62)
+        """When the last usual response was that was booked in one of them."""
+
+
+_KEPT_MAX = 20_000
+"""How many rows of one kind are kept in memory from slice to slice."""
 
 
 class Known:
-    """Rows by key. `begin` forgets what another process may have changed meanwhile; dimensions never change."""
+    """Rows by key. `begin` forgets what another process may have changed meanwhile; dimensions never change.
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    `alone`: nobody else writes these tables, so that what was looked up is kept from slice to slice.
+    """
+
+    def __init__(self, store: Store, *, alone: bool = False) -> None:
+        self.store, self.alone = store, alone
         self._dimensions: dict[Dimensions, int] = {}
         self._values: dict[int, Dimensions] = {}
+        self.epoch = 0
+        """Another number whenever the books that a session is in, or the name of a sub-agent, may be others."""
+        self.sessions: dict[int, Session] = {}
+        self.agents: dict[tuple[int, str], Agent | None] = {}
+        self.sources: dict[str, Source] = {}
+        self._turns: dict[tuple[int, str], Turns] = {}
         self.begin()
 
     def begin(self) -> None:
-        """Forget everything but the dimensions."""
-        self.sessions: dict[int, Session] = {}
+        """Begin another slice: what was changed is written, what may have changed is forgotten."""
+        kept: tuple[dict[Any, Any], ...] = (self.sessions, self.agents, self.sources, self._turns)
+        if not self.alone or any(len(rows) > _KEPT_MAX for rows in kept):
+            for rows in kept:
+                rows.clear()
+            self.epoch += 1
         self.changed_sessions: set[int] = set()
-        self.agents: dict[tuple[int, str], Agent | None] = {}
         self.changed_agents: set[tuple[int, str]] = set()
+        self.changed_sources: set[str] = set()
         self.jobs: dict[int, Job] = {}
-        self.sources: dict[str, Source] = {}
+        self.changed_jobs: set[int] = set()
         self.labels: dict[tuple[int, str], Label] = {}
         self.purged: set[tuple[str, str, str, int]] = set()
         self.lacking: dict[tuple[int, int], int | None] = {}
         """Answers of `_earliest_lacking`; forgotten when sightings were written."""
-        self._turns: dict[tuple[int, str], _Turns] = {}
         self.new_turns: list[tuple[int, str, int, str, int | None]] = []
 
     def write(self) -> None:
         """Write what was made or changed."""
         run = self.store.run
         run("put_turn", self.new_turns)
+        for _, _, session, agent_id, _ in self.new_turns:
+            self._turns.pop((session, agent_id), None)
         run("put_session", [_tuple(self.sessions[key]) for key in self.changed_sessions])
         run("put_agent", [_tuple(agent) for key in self.changed_agents if (agent := self.agents[key])])
-        run("put_job", [_tuple(job) for job in self.jobs.values()])
-        run("put_source", [_tuple(source) for source in self.sources.values()])
+        run("put_job", [_tuple(self.jobs[key]) for key in self.changed_jobs])
+        run("put_source", [_tuple(self.sources[stream_id]) for stream_id in self.changed_sources])
         run("put_label", [_tuple(label) for label in self.labels.values()])
         run("put_purged", list(self.purged))
-        self.new_turns.clear()
+        for written in (self.new_turns, self.changed_sessions, self.changed_jobs, self.changed_sources):
+            written.clear()
 
     def source(self, stream_id: str) -> Source:
-        """Return how far a file was read; its `source.opened` must have been folded."""
+        """Return how far a file was read, to be changed; its `source.opened` must have been folded."""
         source = self.sources.get(stream_id)
         if source is None:
             row = self.store.one("source", stream_id)
             if row is None:
                 raise LedgerError(f"{stream_id}: has lines but was never opened: run `ledger verify`, restore a copy")
             source = self.sources[stream_id] = Source(*row)
+        self.changed_sources.add(stream_id)
         return source
+
+    def open(self, source: Source) -> None:
+        """Take in a file that is met for the first time."""
+        self.sources[source.stream_id] = source
+        self.changed_sources.add(source.stream_id)
 
     def set_label(self, label: Label) -> None:
         """Take in a label: of several the latest recorded holds, in whatever order the books are read."""
@@ -153,12 +182,13 @@ class Known:
         agent.agent_type = smaller_word(agent.agent_type, agent_type)
         agent.call_id = smaller_word(agent.call_id, call_id)
         if before != (agent.agent_type, agent.call_id):
-            self.changed_agents.add((key, agent_id))
+            self.rename_agent(key, agent_id)
 
     def rename_agent(self, key: int, agent_id: str) -> None:
         """Note that a sub-agent's call says another type than before."""
         if self.agent(key, agent_id) is not None:
             self.changed_agents.add((key, agent_id))
+            self.epoch += 1
 
     def agent_type(self, agent: Agent) -> str:
         """Return what kind of sub-agent it is: as its own file says, else as the call that started it."""
@@ -174,8 +204,9 @@ class Known:
     def agents_of_call(self, call_id: str) -> list[tuple[int, str]]:
         """Return the keys of the agents that a call is known to have started."""
         stored = [(row[0], row[1]) for row in self.store.all("agents_of_call", call_id)]
-        fresh = [key for key, agent in self.agents.items() if agent is not None and agent.call_id == call_id]
-        return list(dict.fromkeys(stored + fresh))
+        changed = ((key, self.agents[key]) for key in self.changed_agents)
+        fresh = [key for key, agent in changed if agent is not None and agent.call_id == call_id]
+        return list(dict.fromkeys(stored + sorted(fresh)))
 
     def job(self, client: str, call_id: str) -> Job:
         """Return a delegation's row, made where it is new. It counts as changed."""
@@ -184,15 +215,24 @@ class Known:
         if job is None:
             row = self.store.one("job", key)
             job = self.jobs[key] = Job(*row) if row else Job(key, call_id, client)
+        self.changed_jobs.add(key)
         return job
 
-    def turn(self, key: int, agent_id: str, at: int) -> int:
-        """Return the turn that holds an instant: the last prompt before it, else the one without a prompt."""
+    def forget_turns(self) -> None:
+        """Look turns up again: they have gone from one session to another."""
+        self._turns.clear()
+
+    def turns(self, key: int, agent_id: str) -> Turns:
+        """Return the turns of an agent in a session that have been written."""
         turns = self._turns.get((key, agent_id))
         if turns is None:
             rows = self.store.all("turns", key, agent_id)
-            turns = _Turns([row[4] or 0 for row in rows], [row[0] for row in rows])
-            self._turns[key, agent_id] = turns
+            turns = self._turns[key, agent_id] = Turns([row[4] or 0 for row in rows], [row[0] for row in rows])
+        return turns
+
+    def turn(self, key: int, agent_id: str, at: int) -> int:
+        """Return the turn that holds an instant: the last prompt before it, else the one without a prompt."""
+        turns = self.turns(key, agent_id)
         place = bisect_right(turns.starts, at)
         if place:
             return turns.keys[place - 1]

@@ -2,30 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ledger.accounts.store import Store, quote_key
 from ledger.events.envelope import Event
 from ledger.prices.pricing import price
 from ledger.prices.quote import Quote
+from ledger.prices.scheme import Rated, Scheme, scheme_of
 from ledger.wire.usage import Usage
 
-_NAMING = (
-    "SELECT gen_spans.span_id FROM gen_span_quotes "
-    "JOIN gen_spans ON gen_spans.span_id = gen_span_quotes.span_id WHERE gen_spans.named_quote = ?"
-)
+_BOUNDS_MAX = 256
 
 
 class KnownQuote:
     """A quote of the log under its key."""
 
-    __slots__ = ("key", "quote")
+    __slots__ = ("_bounds", "_schemes", "key", "quote")
 
     def __init__(self, key: int, quote: Quote) -> None:
         self.key, self.quote = key, quote
+        self._schemes: dict[tuple[str | None, str | None, str | None], Scheme] = {}
+        self._bounds: dict[tuple[object, ...], tuple[bool, bool]] = {}
 
     def price(self, usage: Usage) -> tuple[int | None, bool, bool]:
-        """Return cost in nano-dollars (None: unknown), and whether it is a lower or an upper bound."""
+        """Return cost in nano-dollars (None: unknown), and whether it is a lower or an upper bound.
+
+        The same as pricing.price says. Whether a cost is a bound depends on which counts are known and on the
+        band, so that is asked for once; the sum is made here.
+        """
+        said = (usage.service_tier, usage.speed, usage.region)
+        scheme = self._schemes.get(said) or self._scheme(said)
+        entered, read, left = usage.input_uncached, usage.cache_read, usage.output
+        short, long = usage.cache_write_5m, usage.cache_write_1h
+        if (
+            scheme.reason or usage.web_searches or usage.billed_input is not None or usage.billed_output is not None
+            or (entered is None and read is None and left is None)
+        ):  # fmt: skip
+            return self._priced(usage)
+        bands = scheme.bands
+        band = bands[-1]
+        if len(bands) > 1:
+            all_input = (entered or 0) + (read or 0) + (short or 0) + (long or 0)
+            band = next((one for one in bands if all_input > one.above), band)
+        rates: Any = band.rates
+        a, b, c, d, e = rates
+        try:
+            total = (entered * a if entered else 0) + (read * b if read else 0) + (left * e if left else 0)
+            total += (short * c if short else 0) + (long * d if long else 0)
+        except TypeError:  # a class with tokens has no listed rate
+            return None, False, False
+        cost, rest = divmod(total, scheme.denominator)
+        if 2 * rest > scheme.denominator or (2 * rest == scheme.denominator and cost & 1):
+            cost += 1
+        if (
+            entered is None or read is None or left is None or short is None or long is None
+            or usage.upper_bound or usage.unsplit_cache_write
+        ):  # fmt: skip
+            return cost, *self._bound(usage, band)
+        return cost, False, False
+
+    def _scheme(self, said: tuple[str | None, str | None, str | None]) -> Scheme:
+        if len(self._schemes) >= _BOUNDS_MAX:
+            self._schemes.clear()  # a hostile log may carry any number of invented tiers
+        scheme = self._schemes[said] = scheme_of(self.quote, *said)
+        return scheme
+
+    def _bound(self, usage: Usage, band: Rated) -> tuple[bool, bool]:
+        unsplit = usage.unsplit_cache_write and bool(usage.cache_write_5m)
+        unknown = (
+            usage.input_uncached is None, usage.cache_read is None, usage.cache_write_5m is None,
+            usage.cache_write_1h is None, usage.output is None, usage.upper_bound, unsplit,
+        )  # fmt: skip
+        known = (*unknown, usage.service_tier, usage.speed, usage.region, band.above)
+        found = self._bounds.get(known)
+        if found is None:
+            if len(self._bounds) >= _BOUNDS_MAX:
+                self._bounds.clear()
+            found = self._bounds[known] = self._priced(usage)[1:]
+        return found
+
+    def _priced(self, usage: Usage) -> tuple[int | None, bool, bool]:
         priced = price(self.quote, usage)
         return priced.cost_nanousd, priced.lower_bound, priced.upper_bound
 
@@ -64,8 +121,10 @@ class QuoteBook:
     whatever order they are read.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, alone: bool = False) -> None:
         self.store = store
+        self._all_apart: dict[str, tuple[int, str]] | None = {} if alone else None
+        """Every span that was priced one by one, where these tables began empty and nobody else writes them."""
         self._words: dict[str, tuple[int, int]] | None = None
         """When it was said -> (old quote, new quote): every replacement that any book tells of."""
         self._new_words: list[tuple[str, int, int]] = []
@@ -76,20 +135,22 @@ class QuoteBook:
         self._superseded: dict[int, int] | None = None
         self._span_quotes: dict[str, tuple[int, str]] = {}
         self._has_span_quotes: bool | None = None
+        self._first_time: set[int] = set()
+        """Quotes that were recorded for the first time, until `waiting` is asked for them."""
 
-    def record(self, sha256: str, raw: bytes, said: str) -> set[str]:
-        """Take in a quote; return the spans that waited for it."""
+    def record(self, sha256: str, raw: bytes, said: str) -> int:
+        """Take in a quote; return its key. What it prices may have waited for it."""
         key = quote_key(sha256)
         row = self._row(key, sha256)
-        first_time = row[2] is None
+        if row[2] is None:
+            self._first_time.add(key)
         if said > row[4]:
             row[2], row[4] = raw.decode(), said
         self._known[key] = KnownQuote(key, Quote.from_json(raw))
-        waiting = self._unpriced(key)
-        return waiting | self._without_first_figure(key) if first_time else waiting
+        return key
 
-    def supersede(self, old: str, new: str, said: str) -> set[str]:
-        """Take in that a quote was replaced; return the spans whose price that touches."""
+    def supersede(self, old: str, new: str, said: str) -> set[int]:
+        """Take in that a quote was replaced; return the quotes whose spans have another price by that."""
         self._found.clear()
         key, to = quote_key(old), quote_key(new)
         self._row(key, old), self._row(to, new)
@@ -98,7 +159,7 @@ class QuoteBook:
         words[said] = key, to
         self._new_words.append((said, key, to))
         if latest:
-            affected = self._spans_of(key)
+            affected = self._replaced_by(key)
             changed = _replace(chain, key, to)
         else:
             before = dict(chain)
@@ -106,7 +167,7 @@ class QuoteBook:
             for _, (one, other) in sorted(words.items()):
                 _replace(chain, one, other)
             changed = {one for one in before.keys() | chain.keys() if before.get(one) != chain.get(one)}
-            affected = {span_id for one in changed for keys in (before, chain) for span_id in self._spans_of(one, keys)}
+            affected = {one for key in changed for keys in (before, chain) for one in self._replaced_by(key, keys)}
         for one in changed:
             self._row(one)[3] = chain.get(one, 0)
         return affected
@@ -116,7 +177,9 @@ class QuoteBook:
         key = quote_key(quote)
         self._row(key, quote)
         priced = {span_id for span_id in spans if said > self._span_quote(span_id)[1]}
-        self._span_quotes.update(dict.fromkeys(priced, (key, said)))
+        for known in (self._span_quotes, self._all_apart):
+            if known is not None:
+                known.update(dict.fromkeys(priced, (key, said)))
         self._has_span_quotes = True
         return priced
 
@@ -159,6 +222,8 @@ class QuoteBook:
 
     def _span_quote(self, span_id: str) -> tuple[int, str]:
         """Return the quote by which a span was priced apart, 0 for none, and when that was said."""
+        if self._all_apart is not None:
+            return self._all_apart.get(span_id, (0, ""))
         if not self._any_span_quote():
             return 0, ""
         if span_id in self._span_quotes:
@@ -193,28 +258,21 @@ class QuoteBook:
             keys |= found
         return keys
 
-    def _spans_of(self, key: int, chain: dict[int, int] | None = None) -> set[str]:
-        """Return the spans that a quote prices."""
-        return {
-            span_id
-            for one in self._replaced_by(key, chain)
-            for name in ("spans_of_quote", "span_quotes_of")
-            for (span_id,) in self.store.all(name, one)
-        }
+    def waiting(self, recorded: Iterable[int]) -> set[str]:
+        """Return the spans that such quotes can price and that lack a figure; what was taken in must be written."""
+        found: set[str] = set()
+        for key in recorded:
+            for one in self._replaced_by(key):
+                found |= self._ids("unpriced_of_quote", one) | self._ids("span_quotes_of", one)
+            if key in self._first_time:  # spans that name it and were priced by another before
+                found |= self._ids("spans_of_quote" if key in self._superseded_by() else "spans_apart_of_quote", key)
+        self._first_time.clear()
+        return found
 
-    def _unpriced(self, key: int) -> set[str]:
-        """Return the spans that a quote prices and that have no cost yet; an index holds only those."""
-        return {
-            span_id
-            for one in self._replaced_by(key)
-            for name in ("unpriced_of_quote", "span_quotes_of")
-            for (span_id,) in self.store.all(name, one)
-        }
+    def spans_of(self, quotes: Iterable[int]) -> set[str]:
+        """Return the spans that name such quotes, or were priced by them one by one."""
+        names = ("spans_of_quote", "span_quotes_of")
+        return {span_id for key in quotes for name in names for span_id in self._ids(name, key)}
 
-    def _without_first_figure(self, key: int) -> set[str]:
-        """Return the spans that name a quote and were priced by another before this one was recorded."""
-        if key in self._superseded_by():
-            return {span_id for (span_id,) in self.store.all("spans_of_quote", key)}
-        if not self._any_span_quote():
-            return set()
-        return {span_id for (span_id,) in self.store.connection.execute(self.store.named(_NAMING), (key,))}
+    def _ids(self, name: str, key: int) -> set[str]:
+        return {span_id for (span_id,) in self.store.all(name, key)}

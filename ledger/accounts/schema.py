@@ -6,7 +6,9 @@ prefix, fold into temporary tables where the database cannot be written. Never i
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Index, MetaData, PrimaryKeyConstraint, Table, text
+from msgspec import NODEFAULT
+from msgspec.structs import fields
+from sqlalchemy import Column, Index, MetaData, PrimaryKeyConstraint, Table, TextClause, text
 
 from ledger.accounts.amounts import AMOUNTS, DIMENSIONS
 from ledger.accounts.rows import SightingRow, SpanRow
@@ -83,11 +85,21 @@ _TEXT_COLUMNS = frozenset(
 
 
 def _columns(row: type[SpanRow] | type[SightingRow]) -> list[Column[object]]:
-    optional = row.OPTIONAL
+    optional, defaults = row.OPTIONAL, {field.name: field.default for field in fields(row)}
     return [
-        Column(name, TEXT if name in _TEXT_COLUMNS else INTEGER, nullable=name in optional)
+        Column(
+            name,
+            TEXT if name in _TEXT_COLUMNS else INTEGER,
+            nullable=name in optional,
+            server_default=_literal(defaults[name]),
+        )
         for name in row.__struct_fields__
     ]
+
+
+def _literal(default: object) -> TextClause | None:
+    """Return what a column is where a statement does not name it: what it is in the typed row."""
+    return None if default is None or default is NODEFAULT else text(repr(default))
 
 
 _UNPRICED = text("cost_nanousd IS NULL AND named_quote <> 0")
@@ -96,7 +108,8 @@ spans = Table(
     "gen_spans",
     PROJECTIONS,
     *_columns(SpanRow),
-    PrimaryKeyConstraint("span_id"),
+    # An index and not a primary key: a rebuild makes it when the rows are there, by one sort.
+    Index("gen_spans_by_id", "span_id", unique=True),
     Index("gen_spans_by_session", "session_key", "occurred_at"),
     Index("gen_spans_by_dimension", "dimension_id", "occurred_at"),
     Index("gen_spans_by_time", "occurred_at"),

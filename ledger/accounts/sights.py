@@ -11,7 +11,7 @@ from ledger.accounts.claims import Sight
 from ledger.accounts.rows import SightingRow, SpanRow
 from ledger.accounts.store import session_key
 from ledger.events import sources as seen
-from ledger.wire.usage import Part
+from ledger.wire.usage import Part, Usage
 
 _MASK31 = (1 << 31) - 1
 FAILED, CUT = 0, -1
@@ -67,16 +67,21 @@ def _told(*told: object) -> int:
 
 def _rank(parts: tuple[Part, ...]) -> int:
     """Return what makes the fullest usage win: output tokens first, then all tokens, 31 bits each; at least 1."""
-    if not parts:
-        return 1
-    usage = parts[0].usage
-    return (min(usage.output or 0, _MASK31) << 31 | min(usage.bucket_total or 0, _MASK31)) + 1
+    return rank_of(parts[0].usage) if parts else 1
+
+
+def rank_of(usage: Usage) -> int:
+    """Return the same of one reading."""
+    output = usage.output or 0
+    total = (usage.input_uncached or 0) + (usage.cache_read or 0) + output
+    total += (usage.cache_write_5m or 0) + (usage.cache_write_1h or 0)
+    return ((output if output < _MASK31 else _MASK31) << 31 | (total if total < _MASK31 else _MASK31)) + 1
 
 
 def _digest(context: seen.Context, *told: object) -> int:
     """Return the digest of all that the accounts take from one observation, but for its time and its price.
 
-    Of two that are equal in this the first in the log counts, so that what was priced once keeps its price.
+    Of two that are equal in this the one that was recorded first counts, so that what was priced once keeps its price.
     """
     parts = [_prefix(context.project, context.branch, context.provider)]
     parts += [one if type(one) is bytes else str(one).encode("utf-8", "surrogatepass") for one in told]
@@ -89,7 +94,7 @@ def _prefix(*words: str) -> bytes:
 
 
 def sight_of_span(group_id: str, span: SpanRow) -> Sight:
-    """Return the one sighting that an uncontested row stands for."""
+    """Return the one sighting that an uncontested row stands for, but for its digest, which no row has."""
     native, agent_id = span.session_key, span.agent_id
     variant = clients.variant_of_span(span.span_id)
     client = group_id.partition(":")[0]
@@ -100,7 +105,7 @@ def sight_of_span(group_id: str, span: SpanRow) -> Sight:
     return Sight(
         variant, native, agent_id, bool(span.sidechain), bool(span.nested), span.occurred_at,
         span.occurred_at if span.ended_at is None else span.ended_at, span.lines, bool(span.final), span.ending,
-        span.rank, span.digest, span.source_position, span.source_index,
+        span.rank, 0, span.source_position, span.source_index,
     )  # fmt: skip
 
 

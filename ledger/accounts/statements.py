@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import (
@@ -21,19 +22,28 @@ from sqlalchemy.sql import ClauseElement
 
 from ledger.accounts import schema
 from ledger.accounts.amounts import AMOUNTS, IMPORT_AMOUNTS
+from ledger.accounts.rows import UNKNOWN, USUAL, SpanRow
 from ledger.sql.portable import larger, listed, smaller
 
 
 def _key(table: Table) -> list[Column[Any]]:
-    return list(table.primary_key.columns)
+    return list(table.primary_key.columns) or [table.c.span_id]
 
 
-def _put(table: Table) -> ClauseElement:
+def _put(table: Table, values: dict[str, Any] | None = None) -> ClauseElement:
     """Insert a row, or bring the row of that key to these values."""
-    statement = insert(table)
+    statement = insert(table).values(values) if values else insert(table)
     key = {column.name for column in _key(table)}
-    values = {c.name: statement.excluded[c.name] for c in table.columns if c.name not in key}
-    return statement.on_conflict_do_update(index_elements=_key(table), set_=values)
+    changes = {c.name: statement.excluded[c.name] for c in table.columns if c.name not in key}
+    return statement.on_conflict_do_update(index_elements=_key(table), set_=changes)
+
+
+def _bound(names: Iterable[str]) -> dict[str, Any]:
+    """What is bound to columns of spans, with rows.UNKNOWN and rows.NOTHING for NULL."""
+    values: dict[str, Any] = {name: bindparam(name) for name in names}
+    for name in SpanRow.OPTIONAL & values.keys():
+        values[name] = func.nullif(values[name], literal_column("''" if name == "parent" else str(UNKNOWN)))
+    return values
 
 
 def _add_totals() -> ClauseElement:
@@ -108,7 +118,8 @@ def _cell() -> list[ColumnElement[bool]]:
 
 
 STATEMENTS: dict[str, ClauseElement] = {
-    "put_span": _put(_spans),
+    "put_span": _put(_spans, _bound(SpanRow.__struct_fields__)),
+    "add_usual_span": insert(_spans).values(_bound(USUAL)),
     "drop_span": delete(_spans).where(_spans.c.span_id == bindparam("span_id")),
     "spans_of_groups": _spans_of_groups(),
     "span": _by(_spans, "span_id"),
@@ -139,6 +150,12 @@ STATEMENTS: dict[str, ClauseElement] = {
     "put_sighting": _put(_sightings),
     "drop_sightings": delete(_sightings).where(_sightings.c.group_id == bindparam("group_id")),
     "sightings": _by(_sightings, "group_id"),
+    "shared_groups_after": select(_sightings.c.group_id)
+    .where(_sightings.c.group_id > bindparam("group_id"))
+    .group_by(_sightings.c.group_id)
+    .having(func.min(_sightings.c.session_key) < func.max(_sightings.c.session_key))
+    .order_by(_sightings.c.group_id)
+    .limit(bindparam("limit")),
     "session_groups": select(_sightings.c.group_id)
     .where(_sightings.c.session_key == bindparam("session_key"))
     .distinct(),
@@ -165,6 +182,9 @@ STATEMENTS: dict[str, ClauseElement] = {
     "put_replacement": _put(schema.replacements),
     "replacements": select(schema.replacements),
     "quote": _by(schema.quotes, "quote_key"),
+    "spans_apart_of_quote": select(_spans.c.span_id)
+    .join(schema.span_quotes, schema.span_quotes.c.span_id == _spans.c.span_id)
+    .where(_spans.c.named_quote == bindparam("quote_key")),
     "any_span_quote": select(schema.span_quotes.c.span_id).limit(literal_column("1")),
     "put_span_quote": _put(schema.span_quotes),
     "span_quote": _by(schema.span_quotes, "span_id"),

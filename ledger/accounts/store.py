@@ -98,14 +98,24 @@ class Store:
 
     # the life of a generation
 
-    def create(self) -> None:
-        """Make the tables of this generation, empty."""
+    def create(self, *, indexed: bool = True) -> None:
+        """Make the tables of this generation, empty; without `indexed` the spans get their indexes with `index`."""
         for statement in script(self.connection.dialect, "projections"):
-            text = statement.replace("gen_", f"g{self.generation}_")
-            if self.temporary:
-                text = text.replace("CREATE TABLE ", "CREATE TEMP TABLE ")
-                text = text.replace("CREATE INDEX ", "CREATE INDEX temp.")
-            self.connection.execute(text)
+            if indexed or not _is_late(statement):
+                self._define(statement)
+
+    def index(self) -> Iterator[None]:
+        """Make the indexes of the spans, one a step: each is one sort, and an insert into none is cheap."""
+        for statement in script(self.connection.dialect, "projections"):
+            if _is_late(statement):
+                self._define(statement)
+                yield
+
+    def _define(self, statement: str) -> None:
+        text = statement.replace("gen_", f"g{self.generation}_")
+        if self.temporary:
+            text = text.replace("CREATE TABLE ", "CREATE TEMP TABLE ").replace(" INDEX ", " INDEX temp.", 1)
+        self.connection.execute(text)
 
     def hold(self) -> bool:
         """Keep the tables of this generation for the open read transaction; return whether they are there.
@@ -147,6 +157,11 @@ class Store:
             self.connection.execute(f"DROP TABLE IF EXISTS {self.prefix}{table}")
 
 
+def _is_late(statement: str) -> bool:
+    """Return whether a statement makes an index that a rebuild makes when the rows are there."""
+    return statement.startswith("CREATE") and " INDEX " in statement and " ON gen_spans " in statement
+
+
 def dimension_key(values: Dimensions) -> int:
     """Return the key of a combination of dimension values."""
     return row_key("dimension", *values)
@@ -185,13 +200,13 @@ class Checkpoint:
         return [row[0] for row in self.connection.execute("SELECT generation FROM projections")]
 
     def begin(self, *, live: bool) -> Store:
-        """Make the tables of a new generation; the caller holds a write transaction."""
+        """Make the tables of a new generation, indexed if it is `live`; the caller holds a write transaction."""
         if not self._exists():
             for statement in script(self.connection.dialect, "checkpoint"):
                 self.connection.execute(statement)
         last = self.connection.execute("SELECT coalesce(max(generation), 0) FROM projections").fetchone()[0]
         store = Store(self.connection, last + 1)
-        store.create()
+        store.create(indexed=live)
         self.connection.execute(
             "INSERT INTO projections (generation, version, position, live) VALUES (?, ?, 0, 0)",
             (store.generation, VERSION),

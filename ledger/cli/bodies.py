@@ -150,10 +150,9 @@ def blocks(
     """Print the windows of five hours."""
     import time
 
+    from ledger.accounts.catchup import snapshot
     from reports.blocks import blocks as print_blocks
     from reports.blocks import make_choice
-
-    from ledger.accounts.catchup import snapshot
 
     checked_format(format)
     now_us = time.time_ns() // 1000
@@ -209,6 +208,15 @@ def copy(to: str | None, db: str | None, format: str) -> int:
         raise UsageError("say where to copy the log to: --to PATH, or --to postgresql://...")
     with Log.open(resolve(db), readonly=True) as source, Log.open(resolve(to), create=True) as target:
         return run_copy(source, target, format)
+
+
+def backup(file: str, force: bool, db: str | None, format: str) -> int:
+    """Back up the log."""
+    from reports.keeping import backup as run_backup
+
+    checked_format(format)
+    with Log.open(resolve(db), readonly=True) as log:
+        return run_backup(log, file, format, force=force)
 
 
 def demo(sample: str | None, home: str | None) -> int:

@@ -192,6 +192,14 @@ COMMANDS = (
         ),
     ),
     Command(
+        ("backup",),
+        "Write the log into a new file while it is in use: whole, checked, readable by you alone.",
+        "ledger backup ~/backups/ledger.db",
+        "ledger.cli.bodies:backup",
+        (Option("force", "Replace the file where it is there already.", "flag", False), DB, FORMAT),
+        (Argument("file", "The file to write."),),
+    ),
+    Command(
         ("demo",),
         "See it work: a bundled sample is imported, reported, shown as a tree and verified.",
         "ledger demo",

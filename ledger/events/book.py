@@ -89,3 +89,16 @@ class BlobsPurged(msgspec.Struct, frozen=True, omit_defaults=True):
     """The session that was asked for, with its sub-agents; empty where a time was."""
     before: int = 0
     """The time that was asked for: texts of before it were removed, microseconds UTC; 0 where a session was."""
+
+
+class LogRolled(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The log had become large: its events so far went into a file of their own, and this one goes on after them."""
+
+    volume: int
+    """The number of the volume that was closed, from 1."""
+    archive: str
+    """The name of its file, in the folder of the log."""
+    position: int
+    """The newest event of that volume."""
+    seal: str
+    """The digest of the seal that covers all its events."""

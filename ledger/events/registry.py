@@ -35,6 +35,7 @@ ENTRIES = (
     Entry("label.set", 1, book.LabelSet, "book"),
     Entry("seal.made", 1, book.SealMade, "book"),
     Entry("blobs.purged", 1, book.BlobsPurged, "book"),
+    Entry("log.rolled", 1, book.LogRolled, "book"),
 )
 CATALOGUE = {entry.type: entry for entry in ENTRIES}
 _BY_STRUCT = {entry.struct: entry for entry in ENTRIES}

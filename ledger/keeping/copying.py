@@ -14,7 +14,7 @@ from ledger.evidence.purge import Purged, purged_names
 from ledger.log.blobs import Blob
 from ledger.log.log import Head, Log, may_write, version_tuple
 
-PAGE_EVENTS = 1000
+PAGE_EVENTS = 2000
 """How many events are read at once, and adopted in one commit."""
 BATCH_BYTES = 4 << 20
 """A commit ends at whichever comes first: so much data, or so much text."""

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ledger.errors import EventIdReused, InvalidEvent, LogReadOnly, LogTooNew, LogUnavailable, VersionConflict
+from ledger.errors import (
+    EventIdReused,
+    InvalidEvent,
+    LogReadOnly,
+    LogTooNew,
+    LogUnavailable,
+    VersionConflict,
+    VolumeMissing,
+)
 from ledger.events.envelope import Event
 from ledger.log import sqlite
 from ledger.log.blobs import Blob
 from ledger.log.hashing import event_hash
 from ledger.log.log import may_write
 from ledger.log.prepare import Batch, prepare
+from ledger.log.volumes import CLOSED, Volumes
 
 if TYPE_CHECKING:
     from ledger.log.log import StreamAppend
@@ -30,7 +39,7 @@ def append(
     """Do what Log.append promises; return the versions, and about how many bytes were written."""
     batch = prepare(appends)
     with writing(log):
-        versions = _append(log, batch, blobs)
+        versions = append_within(log, batch, blobs)
     size_bytes = sum(len(event.data) + ENVELOPE_BYTES for _, events in batch for event in events)
     return versions, size_bytes + sum(len(blob.bytes) for _, blob in blobs)
 
@@ -39,7 +48,7 @@ def append(
 def writing(log: SqliteLog) -> Iterator[None]:
     """Hold the commit lock and a write transaction of a log that may be written; roll back on any error."""
     if log.readonly:
-        raise LogReadOnly(f"{log.path}: may not be written: check its permissions, or update tallybook")
+        raise LogReadOnly(why_readonly(log))
     connection = log.connection
     try:
         with log.lock:
@@ -59,11 +68,24 @@ def writing(log: SqliteLog) -> Iterator[None]:
         raise InvalidEvent(f"a stream, session, turn or span has a name that is no text: {error}") from error
 
 
-def _append(log: SqliteLog, batch: Batch, blobs: Sequence[tuple[bytes, Blob]]) -> list[int]:
-    known = _known(log, batch)
+def why_readonly(log: SqliteLog) -> str:
+    """Return the line for whoever would write a log that may only be read."""
+    if log.meta(CLOSED) is not None:
+        return f"{log.path}: is a closed volume of a log that goes on in another file: give that one with --db"
+    return f"{log.path}: may not be written: check its permissions, or update tallybook"
+
+
+def append_within(log: SqliteLog, batch: Batch, blobs: Sequence[tuple[bytes, Blob]]) -> list[int]:
+    """Append within a write transaction; return the versions."""
+    known = _known(log, batch, super(Volumes, log).find_event)
     if known is not None:
         return known
-    rows, versions = _rows(log, batch)
+    try:
+        rows, versions = _rows(log, batch)
+    except VersionConflict:
+        if log.base() and (known := _known_before(log, batch)) is not None:
+            return known
+        raise
     log.connection.executemany(log.sql["append_event"], rows)
     for event_id, blob in blobs:
         put_blob(log, event_id, blob)
@@ -104,16 +126,22 @@ def _rows(log: SqliteLog, batch: Batch) -> tuple[list[tuple[object, ...]], list[
     return rows, versions
 
 
-def _known(log: SqliteLog, batch: Batch) -> list[int] | None:
+def _known_before(log: SqliteLog, batch: Batch) -> list[int] | None:
+    """Return the stored versions where every event is known in a volume before, as far as these are there."""
+    try:
+        return _known(log, batch, log.find_event)
+    except VolumeMissing:
+        return None
+
+
+def _known(log: SqliteLog, batch: Batch, find: Callable[[bytes], Event | None]) -> list[int] | None:
     """Return the stored versions where every event is known, None where none is."""
     found: list[int] = []
-    ask, execute = log.sql["event_by_id"], log.connection.execute
     for one, events in batch:
         for event in events:
-            row = execute(ask, (event.new.event_id,)).fetchone()
-            if row is None:
+            stored = find(event.new.event_id)
+            if stored is None:
                 continue
-            stored = Event(*row)
             same = (stored.stream_id, stored.type, stored.cause, stored.data)
             if same != (one.stream_id, event.type, event.new.cause, event.data):
                 raise EventIdReused(f"event {event.new.event_id.hex()} is known with other contents")

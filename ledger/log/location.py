@@ -24,7 +24,9 @@ class PostgresPlace(NamedTuple):
 
     def __str__(self) -> str:
         name = shown(self.url)
-        return name if self.schema == DEFAULT_SCHEMA else f"{name}?schema={self.schema}"
+        if self.schema == DEFAULT_SCHEMA:
+            return name
+        return f"{name}{'&' if '?' in name else '?'}schema={self.schema}"
 
 
 Place = Path | PostgresPlace
@@ -72,6 +74,14 @@ def resolve(db: str | None) -> Place:
 def _postgres(text: str) -> PostgresPlace:
     """Return the place that a PostgreSQL URL names; the option `schema` is ours, the others are libpq's."""
     plain = "postgresql://" + text.partition("://")[2]
+    authority, rest = _authority(plain)
+    # Where a password ends early, libpq would look for a host that is a part of it, and say so.
+    if "@" in rest or authority.count("@") > 1 or authority.rpartition("@")[2].count("[") != authority.count("]"):
+        raise UsageError(
+            "postgresql://...: is no URL: in user and password write @ as %40, / as %2F, ? as %3F, # as %23"
+        )
+    if "\0" in plain or not plain.isprintable():
+        raise UsageError(f"{shown(plain)}: has characters in it that no URL has: write them as %XX")
     base, _, query = plain.partition("?")
     options = query.split("&") if query else []
     schemas = [option.partition("=")[2] for option in options if option.partition("=")[0] == "schema"]
@@ -94,17 +104,30 @@ def _file(text: str) -> Path:
         raise UsageError(f"{text}: no such user's home folder: give the whole path") from error
 
 
-def shown(url: str) -> str:
-    """Return the URL with any password left out."""
-    from urllib.parse import urlsplit
+def _authority(url: str) -> tuple[str, str]:
+    """Return (user, password and hosts of a URL, what comes after them)."""
+    rest = url.partition("://")[2]
+    end = min((place for sign in "/?#" if (place := rest.find(sign)) >= 0), default=len(rest))
+    return rest[:end], rest[end:]
 
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return url.partition("://")[0] + "://..."
-    if "@" in url.partition("://")[2][len(parts.netloc) :]:  # a password with / ? or #: its end is unknown
-        return f"{parts.scheme}://..."
-    user = f"{parts.username}:***@" if parts.password else (f"{parts.username}@" if parts.username else "")
-    return f"{parts.scheme}://{user}{host}{port}{parts.path}"
+
+def shown(url: str) -> str:
+    """Return the URL with any password left out, and all options but the host's."""
+    scheme = url.partition("://")[0]
+    authority, rest = _authority(url)
+    if "@" in rest or authority.count("@") > 1:  # a password with @ / ? or #: its end is unknown
+        return f"{scheme}://..."
+    user, _, hosts = authority.rpartition("@")
+    name, has_password, _ = user.partition(":")
+    if user:
+        name += ":***@" if has_password and len(user) > len(name) + 1 else "@"
+    if not user and ":" in hosts and not all(_is_host(host) for host in hosts.split(",")):
+        return f"{scheme}://..."
+    path, _, query = rest.partition("?")
+    kept = [option for option in query.split("&") if option.partition("=")[0] in ("host", "port")]
+    return f"{scheme}://{name}{hosts}{path.partition('#')[0]}" + (f"?{'&'.join(kept)}" if kept else "")
+
+
+def _is_host(text: str) -> bool:
+    """Return whether a text may be a host with a port, rather than a user with a password whose @ is missing."""
+    return text.startswith("[") or text.count(":") == 0 or text.rpartition(":")[2].isdigit()

@@ -15,7 +15,7 @@ except ImportError:  # Windows: SQLite's own busy handler is the queue there
 
 
 class CommitLock:
-    """`with lock:` waits for the one writer's place. Not reentrant; one a process and log.
+    """`with lock:` waits for the one writer's place. Whoever has it may take it again; one a process and log.
 
     Raises LogUnavailable where the wait is over or the lock file cannot be made. The kernel gives the lock
     back when its holder dies.
@@ -25,16 +25,21 @@ class CommitLock:
         self.path, self.timeout_s = path, timeout_s
         self._fd = -1
         self._pid = 0
+        self._depth = 0
 
     def __enter__(self) -> CommitLock:
         if fcntl is None:
             return self
         if self._pid != os.getpid():
             self._open()
+        elif self._depth:
+            self._depth += 1
+            return self
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._wait()
+        self._depth = 1
         try:
             os.pwrite(self._fd, b"%-20d" % self._pid, 0)
         except OSError:  # a full disk: the name is a courtesy to those who wait, the lock holds without it
@@ -81,11 +86,14 @@ class CommitLock:
             return "unknown"
 
     def __exit__(self, *_: object) -> None:
-        if fcntl is not None:
+        if fcntl is None:
+            return
+        self._depth -= 1
+        if not self._depth:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Close the lock file; the next `with` opens it again."""
         if self._fd >= 0:
             os.close(self._fd)
-        self._fd, self._pid = -1, 0
+        self._fd, self._pid, self._depth = -1, 0, 0

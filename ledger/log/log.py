@@ -262,6 +262,18 @@ class Log:
             raise KeyError(position)
         return Event(*row)
 
+    def find_event(self, event_id: bytes) -> Event | None:
+        """Return the event with an id, None where there is none."""
+        row = self.connection.execute(self.sql["event_by_id"], (event_id,)).fetchone()
+        return None if row is None else Event(*row)
+
+    def reach(self) -> tuple[int, dict[str, tuple[int, bytes]], Path | None]:
+        """Return (position after which all events can be read, version and hash of every head there, what is missing).
+
+        (0, {}, None), except of a log that was rolled and of which older files were moved away.
+        """
+        return 0, {}, None
+
     def blob(self, sha256: bytes) -> bytes | None:
         """Return the content of a blob, None where it is unknown or was purged."""
         row = self.connection.execute(self.sql["get_blob"], (sha256,)).fetchone()

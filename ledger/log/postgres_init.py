@@ -140,6 +140,7 @@ def _grant(connection: postgres.SchemaConnection, place: PostgresPlace, roles: d
     for statement in _RIGHTS:
         execute(statement.format(schema=schema, **roles))
     made = list(_statements())
+    routines = execute(_OWN_ROUTINES, (schema, [name for _, name, _ in made], f"{schema}.events")).fetchall()
     tables = {name for kind, name, _ in made if kind == "TABLE"}
     for name, kind in execute(
         "SELECT relname, relkind FROM pg_class WHERE relkind IN ('r', 'v') AND relnamespace = ?::regnamespace",
@@ -147,15 +148,17 @@ def _grant(connection: postgres.SchemaConnection, place: PostgresPlace, roles: d
     ).fetchall():
         owner = roles["owner" if name in tables else "writer"]  # projections are whoever's folds
         execute(f"ALTER {'VIEW' if kind == 'v' else 'TABLE'} {schema}.{_quoted(name)} OWNER TO {owner}")
-    for kind, name, _ in made:
-        if kind in ("FUNCTION", "PROCEDURE"):
-            execute(f"REVOKE ALL ON {kind} {schema}.{name} FROM PUBLIC")
-            if name in FOR_WRITERS:
-                execute(f"GRANT EXECUTE ON {kind} {schema}.{name} TO {roles['writer']}")
-            execute(f"ALTER {kind} {schema}.{name} OWNER TO {roles['owner']}")
+    for name, signature in routines:
+        execute(f"REVOKE ALL ON ROUTINE {signature} FROM PUBLIC")
+        if name in FOR_WRITERS:
+            execute(f"GRANT EXECUTE ON ROUTINE {signature} TO {roles['writer']}")
+        execute(f"ALTER ROUTINE {signature} OWNER TO {roles['owner']}")
 
 
 _SYSTEM_ALONE = "SET LOCAL search_path = pg_catalog, pg_temp"
+# Of a name there may be more, made by writers: those are theirs.
+_OWN_ROUTINES = """SELECT proname, oid::regprocedure::text FROM pg_proc WHERE pronamespace = ?::regnamespace
+AND proname = ANY (?) AND proowner IN (current_user::regrole, (SELECT relowner FROM pg_class WHERE oid = ?::regclass))"""
 _RIGHTS = (
     "GRANT USAGE ON SCHEMA {schema} TO {owner}, {writer}, {reader}",
     "GRANT CREATE ON SCHEMA {schema} TO {owner}, {writer}",

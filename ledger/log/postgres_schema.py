@@ -15,25 +15,38 @@ BY_INDEX = f"{TRUSTED} SET enable_seqscan = off"
 _APPEND = """program text, by_writer text, parts json, ids text, events json,
   digests bytea[], sizes bigint[], encodings text[], contents bytea[], link_events bytea[], link_digests bytea[]"""
 
+
+def _bytes(name: str) -> str:
+    """Return the expression of a field of bytes, as it is hashed."""
+    return f"coalesce(int4send(octet_length({name})) || {name}, '\\xffffffff'::bytea)"
+
+
+def _text(name: str) -> str:
+    """Return the expression of a field of text, as it is hashed. The database's encoding is UTF8, as is the length."""
+    return f"coalesce(int4send(octet_length({name})) || convert_to({name}, 'UTF8'), '\\xffffffff'::bytea)"
+
+
 ROUTINES = (
-    # The recipe of docs/hash.md: each field is 4 bytes of length and its bytes, a null is ff ff ff ff. The bodies are
-    # read when they are made (BEGIN ATOMIC), with the path of that moment: no name in them can be taken over later.
-    """CREATE OR REPLACE FUNCTION log_schema.hash_field(value bytea)
-RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE BEGIN ATOMIC
-SELECT coalesce(int4send(octet_length(value)) || value, '\\xffffffff'::bytea);
-END""",
-    """CREATE OR REPLACE FUNCTION log_schema.event_hash(
+    # The recipe of docs/hash.md: each field is 4 bytes of length and its bytes, a null is ff ff ff ff. The body is
+    # read when it is made (BEGIN ATOMIC), with the path of that moment: no name in it can be taken over later. It is
+    # one expression over plain names, which the planner puts where it is called: a quarter of the time of a call.
+    f"""CREATE OR REPLACE FUNCTION log_schema.event_hash(
   event_id bytea, session_id text, stream_id text, version bigint, type text, schema bigint, at bigint,
   writer text, cause bytea, turn text, span text, data text, prev_hash bytea
 ) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE BEGIN ATOMIC
 SELECT sha256(
-  log_schema.hash_field(convert_to('1', 'UTF8')) || log_schema.hash_field(event_id)
-  || log_schema.hash_field(convert_to(session_id, 'UTF8')) || log_schema.hash_field(convert_to(stream_id, 'UTF8'))
-  || log_schema.hash_field(convert_to(version::text, 'UTF8')) || log_schema.hash_field(convert_to(type, 'UTF8'))
-  || log_schema.hash_field(convert_to(schema::text, 'UTF8')) || log_schema.hash_field(convert_to(at::text, 'UTF8'))
-  || log_schema.hash_field(convert_to(writer, 'UTF8')) || log_schema.hash_field(cause)
-  || log_schema.hash_field(convert_to(turn, 'UTF8')) || log_schema.hash_field(convert_to(span, 'UTF8'))
-  || log_schema.hash_field(sha256(convert_to(data, 'UTF8'))) || log_schema.hash_field(prev_hash));
+  '\\x0000000131'::bytea || {_bytes("event_id")}
+  || {_text("session_id")}
+  || {_text("stream_id")}
+  || {_text("version::text")}
+  || {_text("type")}
+  || {_text("schema::text")}
+  || {_text("at::text")}
+  || {_text("writer")}
+  || {_bytes("cause")}
+  || {_text("turn")}
+  || {_text("span")}
+  || '\\x00000020'::bytea || sha256(convert_to(data, 'UTF8')) || {_bytes("prev_hash")});
 END""",
     # One lock a log: whoever holds it draws the next positions, and holds it until its commit. So positions
     # are in the order of commits, without gaps, and a reader who asks for what is beyond one misses nothing.

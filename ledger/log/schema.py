@@ -59,6 +59,20 @@ log_meta = Table(
     sqlite_with_rowid=False,
 )
 
+VOLUMES = MetaData()
+"""What an SQLite log has beside these once it was rolled."""
+
+carried = Table(
+    "carried",
+    VOLUMES,
+    Column("stream_id", TEXT, primary_key=True),
+    Column("version", INTEGER, nullable=False),
+    Column("hash", BYTES, nullable=False),
+    Column("position", INTEGER, nullable=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
 # What the database itself refuses. REPLACE walks past a delete trigger, so an insert guard stands beside it.
 GUARDS = (
     """CREATE TRIGGER events_refuse_update BEFORE UPDATE ON events

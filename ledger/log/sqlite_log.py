@@ -15,14 +15,17 @@ from ledger.log import sqlite
 from ledger.log.blobs import Blob
 from ledger.log.lock import CommitLock
 from ledger.log.log import FORMAT, Adopted, Log, StreamAppend, may_write
+from ledger.log.volumes import CLOSED, Volumes
 from ledger.sql import script
 
 APPLICATION_ID = 0x7A117B00
 """Marks the file as a Tallybook ledger (SQLite's application_id)."""
+ACCOUNTS = ".accounts"
+"""Behind the name of the log's file: the file of its projections."""
 MISSING = "there is no ledger here: run `ledger init` or `ledger import`"
 
 
-class SqliteLog(Log):
+class SqliteLog(Volumes):
     """One log file."""
 
     kind: ClassVar[str] = "sqlite"
@@ -90,7 +93,7 @@ class SqliteLog(Log):
             from ledger.log.migrate import upgrade
 
             upgrade(self.path)
-        if not self.readonly and not may_write(self.meta("min_writer") or "0"):
+        if not self.readonly and (not may_write(self.meta("min_writer") or "0") or self.meta(CLOSED) is not None):
             self.readonly = True
 
     def close(self) -> None:
@@ -125,14 +128,16 @@ class SqliteLog(Log):
         """Do what Log.delete_blobs promises."""
         from ledger.log.purging import delete_blobs
 
-        return delete_blobs(self, sha256s, linked_until)
+        with self.writable_previous() as older:
+            clean = older is None or older.delete_blobs(sha256s, linked_until)
+            return delete_blobs(self, sha256s, linked_until) and clean
 
     # accounts
 
     @property
     def accounts_path(self) -> Path:
         """The file of the projections, beside the log's. It can be thrown away: it is folded from the log again."""
-        return Path(f"{self.path}.accounts")
+        return Path(f"{self.path}{ACCOUNTS}")
 
     @property
     def accounts(self) -> sqlite.Connection:

@@ -90,8 +90,10 @@ class _Session:
         parts = content if isinstance(content, list) else [content]
         texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
         first = next((text for text in texts if isinstance(text, str)), None)
-        if first is None or first.startswith(_CONTEXT):
+        if first is None or first.startswith(_CONTEXT) or self.carry.get("tasked"):
             return False
+        if self.carry.get("parent"):
+            self.carry["tasked"] = True  # a sub-agent has one task: what follows is the client urging it on
         draft.observations.append(Prompt(c=draft.context(self._context()), o=offset, at=at, id=identity))
         return True
 

@@ -49,6 +49,8 @@ def frozen(name: str) -> dict[str, str]:
         "projections.sql": list(_tables(accounts.PROJECTIONS, dialect)),
         "checkpoint.sql": list(_tables(accounts.CHECKPOINT, dialect)),
     }
+    if name == "sqlite":
+        scripts["volumes.sql"] = list(_tables(log.VOLUMES, dialect))
     files = {file: ";;\n\n".join(parts) + ";;\n" for file, parts in scripts.items()}
     texts = (f"-- name: {one}\n{_text(named[one], dialect)};" for one in sorted(named))
     files["statements.sql"] = "\n\n".join(texts) + "\n"

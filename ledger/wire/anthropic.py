@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from ledger.wire.counts import EMPTY, count, inner, part_of, plus, split_writes, word
-from ledger.wire.usage import Part, Usage
+from ledger.wire.usage import Count, Part, Usage
 
 _ROLES = {"compaction": "compaction", "advisor_message": "advisor", "fallback_message": "fallback"}
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -36,26 +36,26 @@ def parts(usage: dict[str, Any]) -> tuple[Part, ...]:
     return _with_iterations(usage, [entry for entry in iterations if type(entry) is dict])
 
 
-class _Split(msgspec.Struct):
-    ephemeral_5m_input_tokens: int | None = None
-    ephemeral_1h_input_tokens: int | None = None
+class _Split(msgspec.Struct, gc=False):
+    ephemeral_5m_input_tokens: Count | None = None
+    ephemeral_1h_input_tokens: Count | None = None
 
 
-class _Details(msgspec.Struct):
-    thinking_tokens: int | None = None
+class _Details(msgspec.Struct, gc=False):
+    thinking_tokens: Count | None = None
 
 
-class _Tools(msgspec.Struct):
-    web_search_requests: int | None = None
+class _Tools(msgspec.Struct, gc=False):
+    web_search_requests: Count | None = None
 
 
-class _Typed(msgspec.Struct):
+class _Typed(msgspec.Struct, gc=False):
     """A usage object whose fields have the types that the API gives them."""
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
     cache_creation: _Split | None = None
     output_tokens_details: _Details | None = None
     server_tool_use: _Tools | None = None
@@ -78,24 +78,25 @@ def parts_of_json(raw: bytes | msgspec.Raw) -> tuple[Part, ...]:
     if given is None or given.iterations or (given.input_tokens is None and given.output_tokens is None):
         usage = _any(raw)
         return parts(usage) if type(usage) is dict else ()
-    split, tools, details = given.cache_creation, given.server_tool_use, given.output_tokens_details
-    five, hour, unsplit = split_writes(
-        count(given.cache_creation_input_tokens),
-        count(split.ephemeral_5m_input_tokens) if split else None,
-        count(split.ephemeral_1h_input_tokens) if split else None,
-    )
-    output = count(given.output_tokens)
+    written, split = given.cache_creation_input_tokens, given.cache_creation
+    five = split.ephemeral_5m_input_tokens if split else None
+    hour = split.ephemeral_1h_input_tokens if split else None
+    unsplit = False
+    if five is None or hour is None or five + hour != written:
+        five, hour, unsplit = split_writes(written, five, hour)
+    output, details, tools = given.output_tokens, given.output_tokens_details, given.server_tool_use
+    tier, speed, region = given.service_tier, given.speed, given.inference_geo
     usage = Usage(
-        input_uncached=count(given.input_tokens),
-        cache_read=count(given.cache_read_input_tokens),
+        input_uncached=given.input_tokens,
+        cache_read=given.cache_read_input_tokens,
         cache_write_5m=five,
         cache_write_1h=hour,
         output=output,
-        reasoning=part_of(count(details.thinking_tokens), output) if details else None,
-        web_searches=count(tools.web_search_requests) if tools else None,
-        service_tier=word(given.service_tier),
-        speed=word(given.speed),
-        region=word(given.inference_geo),
+        reasoning=part_of(details.thinking_tokens, output) if details else None,
+        web_searches=tools.web_search_requests if tools else None,
+        service_tier=word(tier) if tier else None,
+        speed=word(speed) if speed else None,
+        region=word(region) if region else None,
         unsplit_cache_write=unsplit,
     )
     return (Part(role="message", model="", usage=usage),)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Annotated
 
 import msgspec
+
+from ledger.wire.counts import MAX_COUNT
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)]
+"""A token count as JSON is decoded into: what is none is refused, and then read in the long way (counts.count)."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -70,8 +70,8 @@ def events(postings: Iterable[Posting]) -> list[Event]:
     for position, (stream, body) in enumerate(postings, 1):
         versions[stream] = versions.get(stream, 0) + 1
         entry = entry_of(body)
-        envelope = entry.type, entry.schema, AT, "", None, None, None
-        found.append(Event(position, b"", None, stream, versions[stream], *envelope, encode(body), None, b""))
+        envelope = entry.type, entry.schema, AT + position, "", None, None, None
+        found.append(Event(position, position.to_bytes(16, "big"), None, stream, versions[stream], *envelope, encode(body), None, b""))
     return found
 
 

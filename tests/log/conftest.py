@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from postgres_server import new_place
+from postgres_server import new_place, text_of
 
 from ledger.events.envelope import NewEvent
 from ledger.events.sources import SourceTruncated
@@ -24,7 +24,6 @@ CHILDREN = Path(__file__).parent / "children"
 class Backend(Protocol):
     """One log on one kind of database. Another kind is one more entry of BACKENDS."""
 
-    kind: str
     place: str
     """Where the log is, as `--db` takes it: a path or a URL."""
 
@@ -35,8 +34,6 @@ class Backend(Protocol):
 
 class SqliteBackend:
     """A log in a file."""
-
-    kind = "sqlite"
 
     def __init__(self, folder: Path) -> None:
         self.place = str(folder / "contract.db")
@@ -50,12 +47,9 @@ class SqliteBackend:
 class PostgresqlBackend:
     """A log in a schema of its own."""
 
-    kind = "postgresql"
-
     def __init__(self, folder: Path) -> None:
-        made = new_place()
-        self.where = made
-        self.place = f"{made.url}&schema={made.schema}"
+        self.where = new_place()
+        self.place = text_of(self.where)
 
     def open(self) -> Log:
         """Open the log once more."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ledger.errors import UsageError
-from ledger.log.location import data_folder, resolve, shown
+from ledger.log.location import PostgresPlace, data_folder, resolve, shown
 
 SECRET = "hunter2"
 
@@ -91,10 +91,6 @@ def test_what_names_no_file_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        f"postgresql://dev:{SECRET}@db.example:5432/books",
-        f"postgresql+psycopg://dev:{SECRET}@db.example/books",
-        f"postgres://:{SECRET}@db.example/books",
-        f"postgresql://db.example/books?password={SECRET}",
         f"postgresql://dev:{SECRET}/{SECRET}@db.example/books",
         f"postgresql://dev:12/{SECRET}@db.example/books",
         f"postgresql://dev:12?{SECRET}@db.example/books",
@@ -102,7 +98,6 @@ def test_what_names_no_file_is_refused(text: str) -> None:
         f"postgresql://dev:x@{SECRET}@db.example/books",
         f"postgresql://dev:x@y/{SECRET}@db.example/books",
         f"postgresql://dev:{SECRET}@[::1/books",
-        f"postgresql://dev:{SECRET}@db.example:port/books",
         f"mysql://dev:{SECRET}@db.example/books",
         f"sqlite://dev:{SECRET}@host/ledger.db",
     ],
@@ -115,7 +110,44 @@ def test_a_refused_url_never_shows_its_password(url: str, monkeypatch: pytest.Mo
             resolve(db)
         assert SECRET not in str(raised.value)
         assert "dev:12" not in str(raised.value)
+        assert "\n" not in str(raised.value)
     assert SECRET not in shown(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "libpq", "schema", "text"),
+    [
+        ("postgresql://dev:{}@db.example:5432/books", "postgresql://dev:{}@db.example:5432/books", "tallybook",
+         "postgresql://dev:***@db.example:5432/books"),
+        ("postgresql+psycopg://dev:{}@db.example/books", "postgresql://dev:{}@db.example/books", "tallybook",
+         "postgresql://dev:***@db.example/books"),
+        ("postgres://:{}@db.example/books", "postgresql://:{}@db.example/books", "tallybook",
+         "postgresql://:***@db.example/books"),
+        ("postgresql://dev@db.example/books?password={}&schema=team_a", "postgresql://dev@db.example/books?password={}",
+         "team_a", "postgresql://dev@db.example/books?schema=team_a"),
+        ("postgresql://dev:{}@/books?host=/run/pg&schema=a", "postgresql://dev:{}@/books?host=/run/pg", "a",
+         "postgresql://dev:***@/books?host=/run/pg&schema=a"),
+        ("postgresql://dev:{}@one.example:5432,two.example:5433/books",
+         "postgresql://dev:{}@one.example:5432,two.example:5433/books", "tallybook",
+         "postgresql://dev:***@one.example:5432,two.example:5433/books"),
+        ("postgresql://dev:{}@[::1]:5432/books", "postgresql://dev:{}@[::1]:5432/books", "tallybook",
+         "postgresql://dev:***@[::1]:5432/books"),
+    ],
+)  # fmt: skip
+def test_a_postgresql_url_names_a_schema_of_a_database(url: str, libpq: str, schema: str, text: str) -> None:
+    """What libpq is given, which schema the log lies in, and what is shown: never the password."""
+    found = resolve(url.format(SECRET))
+    assert found == PostgresPlace(libpq.format(SECRET), schema)
+    assert str(found) == text
+
+
+@pytest.mark.parametrize("schema", ["", "Team", "1st", "pg_own", "a-b", "a b", "x" * 41, "a;drop", 'a"b', "é"])
+def test_a_schema_has_a_plain_name(schema: str) -> None:
+    """What would have to be quoted, or is the system's, is refused in one line."""
+    with pytest.raises(UsageError, match="schema=") as raised:
+        resolve(f"postgresql://dev:{SECRET}@db.example/books?schema={schema}")
+    assert "\n" not in str(raised.value)
+    assert SECRET not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +164,3 @@ def test_a_refused_url_never_shows_its_password(url: str, monkeypatch: pytest.Mo
 def test_what_is_shown_of_a_url(url: str, text: str) -> None:
     """Enough to know it again, and nothing secret."""
     assert shown(url) == text
-
-
-def test_postgresql_is_named_in_its_refusal() -> None:
-    """Whoever gives a PostgreSQL URL learns that it is understood and not supported yet."""
-    with pytest.raises(UsageError, match="PostgreSQL logs are not supported yet"):
-        resolve("postgresql://dev@db.example/books")

@@ -22,6 +22,7 @@ from ledger.events.registry import decode
 from ledger.log import sqlite
 from ledger.log.blobs import make_blob
 from ledger.log.log import Log, StreamAppend
+from ledger.log.sqlite_log import SqliteLog
 
 MakeEvent = Callable[..., NewEvent]
 
@@ -167,8 +168,8 @@ def test_a_log_made_by_another_between_looking_and_locking_is_left_alone(
         looks.append(really(opened))
         return len(looks) == 1 or looks[-1]
 
-    really = Log._is_empty
-    monkeypatch.setattr(Log, "_is_empty", first_look_is_old)
+    really = SqliteLog._is_empty
+    monkeypatch.setattr(SqliteLog, "_is_empty", first_look_is_old)
     with Log.open(log.path, create=True) as second:
         assert second.head_position() == 1
     assert looks == [False, False]
@@ -178,7 +179,7 @@ def test_many_processes_may_create_at_once(tmp_path: Path, child: Any, soak: Any
     """Four start on a machine without a log: one makes it, all append to it."""
     for number in soak.rounds(2, 25):
         place = tmp_path / f"{number}.db"
-        writers = [child.start("writer", "sqlite", place, f"s{one}", 5, "create") for one in range(4)]
+        writers = [child.start("writer", place, f"s{one}", 5, "create") for one in range(4)]
         with ThreadPoolExecutor(4) as pool:
             said = list(pool.map(lambda one: one.stdout.read(), writers))
         assert [one.wait() for one in writers] == [0, 0, 0, 0], said

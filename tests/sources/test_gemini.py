@@ -151,6 +151,16 @@ def test_prompts_begin_turns(log: Log, home: Path) -> None:
     assert turns(log) == 2
 
 
+def test_a_sub_agent_has_one_turn(log: Log, home: Path) -> None:
+    """Its task begins it; what the client tells it later does not, also where that is read later."""
+    chats = Chats(home)
+    chats.lines("root/agent", head("agent", kind="subagent"), prompt("u1", 1), answer("m1", 2))
+    read(log, home)
+    chats.lines("root/agent", prompt("u2", 3, [{"text": "You have stopped"}]), answer("m2", 4))
+    read(log, home)
+    assert turns(log) == 1
+
+
 def test_a_torn_line_is_read_when_it_is_whole(log: Log, home: Path) -> None:
     """Half a line is left, and said in every import until it is whole (OBS-14)."""
     chats = Chats(home)

@@ -116,6 +116,16 @@ def new_place() -> PostgresPlace:
     return place
 
 
+def as_user(place: PostgresPlace, user: str) -> PostgresPlace:
+    """Return the same place as another user of the server finds it."""
+    return place._replace(url=place.url.replace("//postgres@", f"//{user}@"))
+
+
+def text_of(place: PostgresPlace) -> str:
+    """Return a place as `--db` takes it."""
+    return f"{place.url}&schema={place.schema}"
+
+
 def begin_run() -> Any:
     """Choose the folder of this run's server; return what must be kept open until its end. Starts nothing."""
     folder = Path(tempfile.mkdtemp(prefix="tallybook-pg-", dir="/tmp"))  # a socket's path is short

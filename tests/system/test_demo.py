@@ -194,7 +194,7 @@ def test_what_watches_can_see(home: Path) -> None:
 
 
 def test_without_sessions_it_says_so(home: Path) -> None:
-    assert "No sessions of Claude Code or Codex CLI were found on this machine." in play(home).out
+    assert "No sessions of Claude Code, Codex CLI, opencode or Gemini CLI were found on this machine." in play(home).out
 
 
 def test_another_home_and_the_environment_s_places(home: Path, tmp_path: Path) -> None:

@@ -42,23 +42,23 @@ CREATE TABLE event_blobs (
 
 CREATE INDEX event_blobs_by_blob ON event_blobs (sha256);;
 
-CREATE OR REPLACE FUNCTION log_schema.hash_field(value bytea)
-RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE BEGIN ATOMIC
-SELECT coalesce(int4send(octet_length(value)) || value, '\xffffffff'::bytea);
-END;;
-
 CREATE OR REPLACE FUNCTION log_schema.event_hash(
   event_id bytea, session_id text, stream_id text, version bigint, type text, schema bigint, at bigint,
   writer text, cause bytea, turn text, span text, data text, prev_hash bytea
 ) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE BEGIN ATOMIC
 SELECT sha256(
-  log_schema.hash_field(convert_to('1', 'UTF8')) || log_schema.hash_field(event_id)
-  || log_schema.hash_field(convert_to(session_id, 'UTF8')) || log_schema.hash_field(convert_to(stream_id, 'UTF8'))
-  || log_schema.hash_field(convert_to(version::text, 'UTF8')) || log_schema.hash_field(convert_to(type, 'UTF8'))
-  || log_schema.hash_field(convert_to(schema::text, 'UTF8')) || log_schema.hash_field(convert_to(at::text, 'UTF8'))
-  || log_schema.hash_field(convert_to(writer, 'UTF8')) || log_schema.hash_field(cause)
-  || log_schema.hash_field(convert_to(turn, 'UTF8')) || log_schema.hash_field(convert_to(span, 'UTF8'))
-  || log_schema.hash_field(sha256(convert_to(data, 'UTF8'))) || log_schema.hash_field(prev_hash));
+  '\x0000000131'::bytea || coalesce(int4send(octet_length(event_id)) || event_id, '\xffffffff'::bytea)
+  || coalesce(int4send(octet_length(session_id)) || convert_to(session_id, 'UTF8'), '\xffffffff'::bytea)
+  || coalesce(int4send(octet_length(stream_id)) || convert_to(stream_id, 'UTF8'), '\xffffffff'::bytea)
+  || coalesce(int4send(octet_length(version::text)) || convert_to(version::text, 'UTF8'), '\xffffffff'::bytea)
+  || coalesce(int4send(octet_length(type)) || convert_to(type, 'UTF8'), '\xffffffff'::bytea)
+  || coalesce(int4send(octet_length(schema::text)) || convert_to(schema::text, 'UTF8'), '\xffffffff'::bytea)
+  || coalesce(int4send(octet_length(at::text)) || convert_to(at::text, 'UTF8'), '\xffffffff'::bytea)
+  || coalesce(int4send(octet_length(writer)) || convert_to(writer, 'UTF8'), '\xffffffff'::bytea)
+  || coalesce(int4send(octet_length(cause)) || cause, '\xffffffff'::bytea)
+  || coalesce(int4send(octet_length(turn)) || convert_to(turn, 'UTF8'), '\xffffffff'::bytea)
+  || coalesce(int4send(octet_length(span)) || convert_to(span, 'UTF8'), '\xffffffff'::bytea)
+  || '\x00000020'::bytea || sha256(convert_to(data, 'UTF8')) || coalesce(int4send(octet_length(prev_hash)) || prev_hash, '\xffffffff'::bytea));
 END;;
 
 CREATE OR REPLACE FUNCTION log_schema.lock_log(program text) RETURNS bigint LANGUAGE plpgsql AS $$

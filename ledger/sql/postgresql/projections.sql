@@ -148,35 +148,35 @@ CREATE TABLE gen_spans (
   reasoning BIGINT,
   reported_total BIGINT,
   web_searches BIGINT,
-  partial BIGINT NOT NULL,
-  lower_bound BIGINT NOT NULL,
-  upper_bound BIGINT NOT NULL,
+  partial BIGINT DEFAULT 0 NOT NULL,
+  lower_bound BIGINT DEFAULT 0 NOT NULL,
+  upper_bound BIGINT DEFAULT 0 NOT NULL,
   cost_nanousd BIGINT,
-  named_quote BIGINT NOT NULL,
-  quote BIGINT NOT NULL,
+  named_quote BIGINT DEFAULT 0 NOT NULL,
+  quote BIGINT DEFAULT 0 NOT NULL,
   first_cost_nanousd BIGINT,
   reported_cost_nanousd BIGINT,
-  attempt BIGINT NOT NULL,
-  attempt_kind TEXT COLLATE "C" NOT NULL,
-  http_status BIGINT NOT NULL,
-  part TEXT COLLATE "C" NOT NULL,
-  call_id TEXT COLLATE "C" NOT NULL,
-  source_position BIGINT NOT NULL,
-  source_index BIGINT NOT NULL,
-  final BIGINT NOT NULL,
-  ending TEXT COLLATE "C" NOT NULL,
-  lines BIGINT NOT NULL,
-  copied_lines BIGINT NOT NULL,
-  replayed_lines BIGINT NOT NULL,
-  rank BIGINT NOT NULL,
-  digest BIGINT NOT NULL,
-  sidechain BIGINT NOT NULL,
-  nested BIGINT NOT NULL,
-  contested BIGINT NOT NULL,
-  PRIMARY KEY (span_id)
+  attempt BIGINT DEFAULT 1 NOT NULL,
+  attempt_kind TEXT COLLATE "C" DEFAULT 'first' NOT NULL,
+  http_status BIGINT DEFAULT 0 NOT NULL,
+  part TEXT COLLATE "C" DEFAULT '' NOT NULL,
+  call_id TEXT COLLATE "C" DEFAULT '' NOT NULL,
+  source_position BIGINT DEFAULT 0 NOT NULL,
+  source_index BIGINT DEFAULT 0 NOT NULL,
+  final BIGINT DEFAULT 0 NOT NULL,
+  ending TEXT COLLATE "C" DEFAULT '' NOT NULL,
+  lines BIGINT DEFAULT 1 NOT NULL,
+  copied_lines BIGINT DEFAULT 0 NOT NULL,
+  replayed_lines BIGINT DEFAULT 0 NOT NULL,
+  rank BIGINT DEFAULT 0 NOT NULL,
+  sidechain BIGINT DEFAULT 0 NOT NULL,
+  nested BIGINT DEFAULT 0 NOT NULL,
+  contested BIGINT DEFAULT 0 NOT NULL
 );;
 
 CREATE INDEX gen_spans_by_dimension ON gen_spans (dimension_id, occurred_at);;
+
+CREATE UNIQUE INDEX gen_spans_by_id ON gen_spans (span_id);;
 
 CREATE INDEX gen_spans_by_quote ON gen_spans (named_quote) WHERE cost_nanousd IS NULL AND named_quote <> 0;;
 

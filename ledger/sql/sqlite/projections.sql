@@ -165,36 +165,36 @@ CREATE TABLE gen_spans (
   reasoning INTEGER,
   reported_total INTEGER,
   web_searches INTEGER,
-  partial INTEGER NOT NULL,
-  lower_bound INTEGER NOT NULL,
-  upper_bound INTEGER NOT NULL,
+  partial INTEGER DEFAULT 0 NOT NULL,
+  lower_bound INTEGER DEFAULT 0 NOT NULL,
+  upper_bound INTEGER DEFAULT 0 NOT NULL,
   cost_nanousd INTEGER,
-  named_quote INTEGER NOT NULL,
-  quote INTEGER NOT NULL,
+  named_quote INTEGER DEFAULT 0 NOT NULL,
+  quote INTEGER DEFAULT 0 NOT NULL,
   first_cost_nanousd INTEGER,
   reported_cost_nanousd INTEGER,
-  attempt INTEGER NOT NULL,
-  attempt_kind TEXT NOT NULL,
-  http_status INTEGER NOT NULL,
-  part TEXT NOT NULL,
-  call_id TEXT NOT NULL,
-  source_position INTEGER NOT NULL,
-  source_index INTEGER NOT NULL,
-  final INTEGER NOT NULL,
-  ending TEXT NOT NULL,
-  lines INTEGER NOT NULL,
-  copied_lines INTEGER NOT NULL,
-  replayed_lines INTEGER NOT NULL,
-  rank INTEGER NOT NULL,
-  digest INTEGER NOT NULL,
-  sidechain INTEGER NOT NULL,
-  nested INTEGER NOT NULL,
-  contested INTEGER NOT NULL,
-  PRIMARY KEY (span_id)
+  attempt INTEGER DEFAULT 1 NOT NULL,
+  attempt_kind TEXT DEFAULT 'first' NOT NULL,
+  http_status INTEGER DEFAULT 0 NOT NULL,
+  part TEXT DEFAULT '' NOT NULL,
+  call_id TEXT DEFAULT '' NOT NULL,
+  source_position INTEGER DEFAULT 0 NOT NULL,
+  source_index INTEGER DEFAULT 0 NOT NULL,
+  final INTEGER DEFAULT 0 NOT NULL,
+  ending TEXT DEFAULT '' NOT NULL,
+  lines INTEGER DEFAULT 1 NOT NULL,
+  copied_lines INTEGER DEFAULT 0 NOT NULL,
+  replayed_lines INTEGER DEFAULT 0 NOT NULL,
+  rank INTEGER DEFAULT 0 NOT NULL,
+  sidechain INTEGER DEFAULT 0 NOT NULL,
+  nested INTEGER DEFAULT 0 NOT NULL,
+  contested INTEGER DEFAULT 0 NOT NULL
 )
  STRICT;;
 
 CREATE INDEX gen_spans_by_dimension ON gen_spans (dimension_id, occurred_at);;
+
+CREATE UNIQUE INDEX gen_spans_by_id ON gen_spans (span_id);;
 
 CREATE INDEX gen_spans_by_quote ON gen_spans (named_quote) WHERE cost_nanousd IS NULL AND named_quote <> 0;;
 
