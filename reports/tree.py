@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ledger.accounts.amounts import DIMENSIONS
 from ledger.accounts.catchup import View
 from ledger.accounts.rows import Dimensions, SpanRow, contribution
-from ledger.errors import UsageError
+from ledger.errors import UsageError, VolumeMissing
 from ledger.events.registry import decode
 from ledger.events.sources import Failure
 from ledger.log.log import Log
@@ -147,7 +147,10 @@ def _spans_where(view: View, condition: str, parameter: Any) -> list[Span]:
 
 def _with_error(log: Log, view: View, span: Span) -> Span:
     """Return the span of a failed request with the text of its error, or with the word that it was purged."""
-    event = log.event_at(span.row.source_position)
+    try:
+        event = log.event_at(span.row.source_position)
+    except VolumeMissing:
+        return span
     body = decode(event.type, event.schema, event.data)
     one = body.observations[span.row.source_index]
     if not isinstance(one, Failure) or not one.error:

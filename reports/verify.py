@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from ledger.evidence.kept import Kept, Outcome, hold_against, read_file
-from ledger.invariants import FOUND_MAX, Check, check, fault_finding, named
+from ledger.invariants import FOUND_MAX, Check, check, named, remember, verified
+from ledger.invariants.of_log import fault_finding
 from ledger.log.log import Log
 from reports.output import Progress, put, put_csv, put_json
 from reports.text import Column, counted, safe, table
@@ -17,22 +18,30 @@ _FINDINGS_SHOWN = 5
 _KEPT = "kept seal"
 
 
-def verify(log: Log, format_: str, *, full: bool, seal: str | None = None) -> int:
-    """Run the checks and print them; return 1 where one fails. `seal` is a file that `ledger seal` wrote."""
+def verify(log: Log, format_: str, *, full: bool, new: bool = False, seal: str | None = None) -> int:
+    """Run the checks and print them; return 1 where one fails.
+
+    `new` leaves out what an earlier run found to hold. `seal` is a file that `ledger seal` wrote.
+    """
     kept = None if seal is None else read_file(Path(seal))
-    progress = Progress("verifying", " checks")
-    outcomes = check(log, full=full, progress=progress)
+    progress = Progress("verifying", " events")
+    since, until = verified(log) if new else 0, log.head_position()
+    outcomes = check(log, full=full, since=since, progress=progress)
     progress.close()
-    about: dict[str, Any] = {}
+    about: dict[str, Any] = {"since": since, "until": until}
     notes: list[str] = []
+    if since:
+        notes.append(f"{counted(until - since, 'new event')}; the {since:,} before them were verified earlier")
     if kept is not None:
         outcome = hold_against(log, kept)
         outcomes.append(_kept_check(kept, outcome))
-        about = {"seal": {"digest": kept.digest, "made_at": kept.made_at, "events": kept.events,
+        about |= {"seal": {"digest": kept.digest, "made_at": kept.made_at, "events": kept.events,
                           "streams": kept.streams, "events_since": outcome.events_since}}  # fmt: skip
         if not outcome.faults:
             notes.append(f"{counted(outcome.events_since, 'event')} since the seal of {kept.made_at[:19]}Z")
     ok = all(outcome.ok for outcome in outcomes)
+    if ok:
+        remember(log, until)
     if format_ == "json":
         put_json({"ok": ok, "checks": [msgspec.to_builtins(outcome) for outcome in outcomes]} | about)
     elif format_ == "csv":

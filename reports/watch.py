@@ -90,7 +90,7 @@ def _stopping() -> Iterator[threading.Event]:
 
 def _lines(reports: list[SourceReport], format_: str) -> Iterator[str]:
     """Yield what an import found; nothing where it found nothing."""
-    found = [report for report in reports if report.lines or report.new]
+    found = [report for report in reports if report.usage_rows or report.new or report.malformed]
     now = datetime.fromtimestamp(time.time()).astimezone()
     if not found:
         return

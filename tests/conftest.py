@@ -34,6 +34,13 @@ def server() -> postgres_server.Server:
 
 
 @pytest.fixture
+def other_server() -> Iterator[postgres_server.Server]:
+    """A PostgreSQL server for one test alone, with a cluster that knows no role of the other's."""
+    with postgres_server.another_server() as made:
+        yield made
+
+
+@pytest.fixture
 def schema() -> PostgresPlace:
     """Where an empty log of its own lies on PostgreSQL."""
     return postgres_server.new_place()

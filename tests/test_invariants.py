@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,13 +18,15 @@ import pytest
 
 from ledger.accounts.amounts import AMOUNTS, GRAIN_DAY, GRAIN_QUARTER, GRAIN_SESSION
 from ledger.accounts.catchup import rebuild, snapshot
-from ledger.accounts.store import Store
+from ledger.accounts.store import Checkpoint, Store
 from ledger.cli import run
+from ledger.errors import LedgerError
 from ledger.events.envelope import NewEvent
 from ledger.events.sources import LinesObserved
 from ledger.evidence.seals import make_seal
 from ledger.ids import new_id
-from ledger.invariants import CHECKS, FULL_CHECKS, Check, check
+from ledger.invariants import CHECKS, FULL_CHECKS, Check, check, remember, verified
+from ledger.keeping.rolling import roll
 from ledger.log import sqlite
 from ledger.log.log import Log, StreamAppend
 from ledger.sources.importer import run_import
@@ -70,6 +73,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 growing.write(stretch)
             run_import(log, CLIENTS, home, use_environment=False)
     return folder / "ledger.db"
+
+
+Printed = Callable[..., tuple[int, str]]
 
 
 class Case:
@@ -346,10 +352,10 @@ def test_a_gap_between_two_stretches(case: Case) -> None:
 
 def test_accounts_that_are_elsewhere(case: Case) -> None:
     case.spoil('UPDATE gen_sources SET "end" = "end" - 1 WHERE stream_id = ?', case.stream)
-    finding = case.found("stretches")
+    finding = case.found("places")
     assert finding["what"] == f"{case.stream}: the accounts are elsewhere"
     assert int(str(finding["expected"])) == int(str(finding["found"])) + 1
-    assert case.failing(full=True) == {"stretches", "live = rebuilt"}
+    assert case.failing(full=True) == {"places", "live = rebuilt"}
 
 
 # totals
@@ -566,6 +572,128 @@ def test_a_rebuild_makes_it_good(case: Case) -> None:
         assert [one for one in check(log, full=True) if not one.ok] == []
 
 
+def rolled(case: Case) -> Path:
+    """Roll the log; return where its first volume lies."""
+    with Log.open(case.path) as log:
+        archive = roll(log).archive
+    assert case.failing(full=True) == set()
+    return archive
+
+
+@pytest.mark.parametrize(
+    ("sql", "what"),
+    [
+        ("UPDATE carried SET version = version + 1 WHERE stream_id LIKE 'source:%'", "a stream goes on from another"),
+        ("UPDATE carried SET hash = x'00' WHERE stream_id LIKE 'source:%'", "a stream goes on from another"),
+        ("DELETE FROM carried WHERE stream_id LIKE 'source:%'", "a stream goes on from another"),
+        ("UPDATE log_meta SET value = 'x' WHERE key = 'previous_seal'", "the log names another seal"),
+        ("DELETE FROM events WHERE type = 'log.rolled'", "the log does not begin with the word"),
+    ],
+)
+def test_a_volume_that_does_not_go_on_where_the_one_before_ends(case: Case, sql: str, what: str) -> None:
+    """What a log that was rolled began with is held against its closed volume (OBS-29)."""
+    rolled(case)
+    case.spoil(sql)
+    outcome = case.check()["volumes"]
+    assert not outcome.ok
+    assert str(outcome.found[0]["what"]).startswith(what)
+
+
+def test_a_closed_volume_that_was_written_on(case: Case) -> None:
+    """An event that was slipped into the closed file is found, as is one that was taken from it."""
+    archive = rolled(case)
+    with sqlite.connect(archive) as connection:
+        connection.execute("DROP TRIGGER events_refuse_delete")
+        connection.execute("DELETE FROM events WHERE position = (SELECT max(position) FROM events)")
+    assert case.failing() >= {"chains", "volumes"}
+
+
+def test_a_closed_volume_that_is_kept_elsewhere_is_said_and_no_failure(case: Case) -> None:
+    """What is there is checked, and how far that goes is said."""
+    archive = rolled(case)
+    archive.rename(archive.with_suffix(".elsewhere"))
+    outcome = case.check()["archives"]
+    assert outcome.ok
+    assert str(outcome.found[0]["what"]).startswith(f"{archive}: is not there")
+    assert case.failing() == set()
+    case.spoil("UPDATE events SET at = at + 1 WHERE type = 'log.rolled'")
+    assert case.failing() == {"chains"}
+
+
+# in two processes, and only what is new
+
+
+SPOILT = {
+    "chains": "UPDATE events SET at = at + 1 WHERE position = 7",
+    "catalogue": "UPDATE events SET data = '{}' WHERE type = 'lines.observed' AND position > 7",
+    "places": 'UPDATE gen_sources SET "end" = "end" + 1',
+    "totals": "UPDATE gen_totals SET output = output + 1 WHERE grain = 0",
+}
+
+
+@pytest.mark.parametrize("name", [*SPOILT, ""])
+def test_a_second_process_finds_the_same(name: str, case: Case) -> None:
+    """Who reads the events apart says what one process would have said."""
+    if name:
+        case.spoil(SPOILT[name])
+    case.connection.commit()
+    with Log.open(case.path) as log:
+        outcomes = [check(log, full=True, apart=apart) for apart in (False, True)]
+    assert outcomes[0] == outcomes[1]
+    assert {one.name for one in outcomes[1] if not one.ok} >= ({name} if name else set())
+    assert all(one.ok for one in outcomes[1]) == (not name)
+
+
+def test_a_process_apart_that_is_ended_is_said(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it did not check is never taken to hold."""
+    import ledger.invariants as module
+
+    monkeypatch.setattr(module, "_apart", lambda *_: os.kill(os.getpid(), 9))
+    with Log.open(case.path) as log, pytest.raises(LedgerError, match="ended from outside"):
+        check(log, apart=True)
+
+
+def test_only_what_is_new_is_verified(case: Case, printed: Printed, tmp_path: Path) -> None:
+    """`--new` passes over what held before, finds what is wrong in what came since, and remembers only what held."""
+    assert printed(case, "--new")[0] == 0  # nothing was verified before: everything is checked
+    with Log.open(case.path) as log:
+        before = log.head_position()
+        assert verified(log) == before
+        home = tmp_path / "more"
+        file = home / ".claude" / "projects" / "y" / "6e551011-0000-4000-8000-000000000000.jsonl"
+        file.parent.mkdir(parents=True)
+        file.write_text(response(7).replace(SESSION, file.stem))
+        run_import(log, CLIENTS, home, use_environment=False)
+    old = case.rows("SELECT at FROM events WHERE position = 7")
+    case.spoil("UPDATE events SET at = at + 1 WHERE position = 7")
+    code, text = printed(case, "--new")
+    assert (code, f"the {before:,} before them were verified earlier" in text) == (0, True)
+    assert printed(case)[0] == 1  # the twin: the whole log is checked, and the old event is found
+    case.spoil("UPDATE events SET at = ? WHERE position = 7", old[0][0])
+    assert printed(case)[0] == 0
+    for spoilt, mended in (("output + 1", "output - 1"), ("output - 1", "output + 1")):
+        with Log.open(case.path) as log, log.accounts_transaction():
+            Checkpoint(log.accounts).verify(before, log.hash_of(before) or b"")
+        where = "WHERE bucket = (SELECT session_key FROM gen_spans ORDER BY source_position DESC LIMIT 1)"
+        case.spoil(f"UPDATE gen_totals SET output = {spoilt} {where}")
+        code, text = printed(case, "--new")
+        assert (code, "totals" in text) == (1, True)
+        with Log.open(case.path) as log:
+            assert verified(log) == before
+        case.spoil(f"UPDATE gen_totals SET output = {mended} {where}")
+
+
+def test_what_was_verified_of_another_log_counts_for_nothing(case: Case) -> None:
+    """The position is kept with the hash of the event there."""
+    with Log.open(case.path) as log:
+        assert all(one.ok for one in check(log))
+        remember(log, log.head_position())
+        assert verified(log) == log.head_position()
+    case.spoil("UPDATE events SET hash = x'00' WHERE position = (SELECT max(position) FROM events)")
+    with Log.open(case.path) as log:
+        assert verified(log) == 0
+
+
 def test_every_check_has_a_case_above() -> None:
     """A check that is added needs a log on which it fails."""
     text = Path(__file__).read_text("utf-8")
@@ -574,8 +702,6 @@ def test_every_check_has_a_case_above() -> None:
 
 
 # the command
-
-Printed = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture

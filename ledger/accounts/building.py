@@ -34,6 +34,8 @@ class Building(Fold):
         self._groups = Filter()
         self._first: dict[str, Seen] = {}
         """What the slice saw of responses that were never met before."""
+        self._several: dict[str, list[Seen]] = {}
+        """The same where that is several observations."""
         self._clients: list[str] = []
         self._later: list[int] = []
         """Observations that were put off: number of the client, position, index, number of the client ..."""
@@ -56,10 +58,7 @@ class Building(Fold):
         self.book.write()
         self._move_turns()
         self._put_off_changes()
-        for group_id in self._first.keys() & self.calls.keys():  # with what it started it is more than one row
-            self._put_off(group_id, self._first.pop(group_id))
-        self.store.run("add_usual_span", self.usual.book_all(self._first.items(), self.change, self._put_off))
-        self._first.clear()
+        self._book()
         self._note_rows()
         self.known.write()
         if len(self.change) > _CELLS:
@@ -70,15 +69,30 @@ class Building(Fold):
         if not self._groups.add(group_id):
             self._first[group_id] = one
             return
-        self._put_off(group_id, one)
         if group_id in self._first:
-            self._put_off(group_id, self._first.pop(group_id))
+            self._several[group_id] = [self._first.pop(group_id), one]
+        elif group_id in self._several:
+            self._several[group_id].append(one)
+        else:
+            self._put_off(group_id, one)
 
     def _put_off(self, group_id: str, one: Seen) -> None:
-        place, _, _, position, index = one
-        if place.client not in self._clients:
-            self._clients.append(place.client)
-        self._later.extend((self._clients.index(place.client), position, index))
+        for place, _, _, position, index in self._several.get(group_id, (one,)):
+            if place.client not in self._clients:
+                self._clients.append(place.client)
+            self._later.extend((self._clients.index(place.client), position, index))
+
+    def _book(self) -> None:
+        """Append the rows of responses that the slice met for the first time."""
+        for group_id, seen in self._several.items():
+            self._first[group_id] = self.usual.merged(seen) or seen[0]
+            if self._first[group_id] is seen[0]:
+                self._put_off(group_id, self._first.pop(group_id))
+        for group_id in self._first.keys() & self.calls.keys():  # with what it started it is more than one row
+            self._put_off(group_id, self._first.pop(group_id))
+        self.store.run("add_usual_span", self.usual.book_all(self._first.items(), self.change, self._put_off))
+        self._first.clear()
+        self._several.clear()
 
     def _note_rows(self) -> None:
         """Remember which accounts have rows, and up to when."""
@@ -152,13 +166,16 @@ class Building(Fold):
         return facts if self._complete else Facts(facts.sessions)
 
     def _settle_shared(self) -> Iterator[None]:
-        """Decide who owns what several sessions hold: once, since it depends on all that they hold."""
-        self._complete, after = True, ""
-        while groups := [group_id for (group_id,) in self.store.all("shared_groups_after", after, _SLICE)]:
+        """Decide who owns what several sessions hold: once, since it depends on all that they hold.
+
+        In the order of the log, so that an event that tells of many is read once.
+        """
+        self._complete = True
+        for groups in _chunks([group_id for (group_id,) in self.store.all("shared_groups")]):
             self._settle_groups(groups)
-            super().settle()
+            self.change.write()
+            self._begin()
             yield
-            after = groups[-1]
 
     def _price_again(self) -> Iterator[None]:
         """Price what stood before its price was known or another took its place, in the order of the log."""

@@ -20,11 +20,15 @@ _SCRATCH = 1 << 40
 """A generation number that no live one has."""
 _FEW_EVENTS = 2_000
 """A log with no more of them gets its first accounts at once, and not beside."""
-SLICE_EVENTS = 500
+SLICE_EVENTS = 4_000
 SLICE_SECONDS = 0.02
 """A slice ends at whichever comes first: others who fold wait no longer than that."""
 
+_PAGE_EVENTS, _PAGE_EVENTS_MAX, _PAGE_BYTES = 32, 500, 4_000_000
+"""How many events are read at once: as many as they are small."""
 _TEMPORARY_SECONDS = 0.1
+_BESIDE_SECONDS = 0.1
+"""How long a slice may take where nobody reads what it writes."""
 _END = object()
 
 Progress = Callable[[int, int], None]
@@ -138,6 +142,8 @@ def rebuild(log: Log, progress: Progress | None = None) -> int:
         with log.accounts_transaction():
             Checkpoint(log.accounts).forget_witnesses()
         return folded
+    except _Replaced:  # another process rebuilt meanwhile, and removed what was being made here
+        return rebuild(log, progress)
     except log.accounts.Error as error:
         raise LogUnavailable(log.explain(error)) from error
 
@@ -199,7 +205,7 @@ def _fold_beside(log: Log, store: Store, progress: Progress | None) -> int:
     with _without_collecting():
         while position < until:
             with _own(log, checkpoint, store):
-                count, position = _fold_slice(log, fold, position, SLICE_SECONDS)
+                count, position = _fold_slice(log, fold, position, _BESIDE_SECONDS)
                 checkpoint.move(store.generation, position, log.hash_of(position))
             folded += count
             if progress:
@@ -237,10 +243,12 @@ def _fold_slice(log: Log, fold: Fold, position: int, seconds: float) -> tuple[in
     """Fold up to a slice of events beyond `position`; return (how many, position reached)."""
     deadline = time.monotonic() + seconds
     count = 0
+    size = _PAGE_EVENTS
     while count < SLICE_EVENTS:
-        page = log.events_after(position, 32)
+        page = log.events_after(position, size)
         if not page:
             break
+        size = min(_PAGE_EVENTS_MAX, 1 + _PAGE_BYTES // (1 + max(len(event.data) for event in page)))
         for event in page:
             fold.apply(event)
             position, count = event.position, count + 1

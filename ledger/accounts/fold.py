@@ -223,6 +223,7 @@ class Fold:
         self._move_turns()
         self._reassign_turns()
         self._settle_groups(self.news.keys() | self.calls.keys() | self._groups_of_regrouped())
+        self.known.lacking.clear()
         self._settle_groups(self._shared_groups())
         self._rename_agents()
         self._reprice()
@@ -247,17 +248,19 @@ class Fold:
         return {group_id for key in self.touched for (group_id,) in self.store.all("session_groups", key)}
 
     def _settle_groups(self, groups: Iterable[str]) -> None:
-        self.known.lacking.clear()
         existing = self.store.groups_spans(groups)
         usual: list[tuple[str, Seen]] = []
         others: list[tuple[str, list[SpanRow], list[Seen]]] = []
+        several: dict[str, list[Seen]] = {}
         for group_id in groups:
             news, rows = self.news.pop(group_id, []), existing.get(group_id, [])
-            if len(news) == 1 and not rows and group_id not in self.calls:
-                usual.append((group_id, news[0]))
-            else:
+            one = self.usual.merged(news) if news and not rows and group_id not in self.calls else None
+            if one is None:
                 others.append((group_id, rows, news))
-        self._settle_usual(usual, lambda group_id, one: others.append((group_id, [], [one])))
+            else:
+                usual.append((group_id, one))
+                several[group_id] = news
+        self._settle_usual(usual, lambda group_id, one: others.append((group_id, [], several[group_id])))
         for group_id, rows, news in others:
             self._settle_group(group_id, rows, self._places(group_id, news))
         self._flush()

@@ -56,6 +56,8 @@ class Known:
         self.agents: dict[tuple[int, str], Agent | None] = {}
         self.sources: dict[str, Source] = {}
         self._turns: dict[tuple[int, str], Turns] = {}
+        self.lacking: dict[tuple[int, int], int | None] = {}
+        """Answers of `_earliest_lacking`; to be forgotten when it may be another."""
         self.begin()
 
     def begin(self) -> None:
@@ -65,6 +67,8 @@ class Known:
             for rows in kept:
                 rows.clear()
             self.epoch += 1
+        if not self.alone:
+            self.lacking.clear()
         self.changed_sessions: set[int] = set()
         self.changed_agents: set[tuple[int, str]] = set()
         self.changed_sources: set[str] = set()
@@ -72,8 +76,6 @@ class Known:
         self.changed_jobs: set[int] = set()
         self.labels: dict[tuple[int, str], Label] = {}
         self.purged: set[tuple[str, str, str, int]] = set()
-        self.lacking: dict[tuple[int, int], int | None] = {}
-        """Answers of `_earliest_lacking`; forgotten when sightings were written."""
         self.new_turns: list[tuple[int, str, int, str, int | None]] = []
 
     def write(self) -> None:

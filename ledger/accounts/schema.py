@@ -230,10 +230,11 @@ Table(
     sqlite_strict=True,
 )
 
-Table(
-    "witnesses",
-    CHECKPOINT,
-    Column("position", INTEGER, primary_key=True, autoincrement=False),
-    Column("head", BYTES, nullable=False),
-    sqlite_strict=True,
-)
+for _name in ("witnesses", "verified"):
+    Table(
+        _name,
+        CHECKPOINT,
+        Column("position", INTEGER, primary_key=True, autoincrement=False),
+        Column("head", BYTES, nullable=False),
+        sqlite_strict=True,
+    )

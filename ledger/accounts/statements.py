@@ -150,12 +150,10 @@ STATEMENTS: dict[str, ClauseElement] = {
     "put_sighting": _put(_sightings),
     "drop_sightings": delete(_sightings).where(_sightings.c.group_id == bindparam("group_id")),
     "sightings": _by(_sightings, "group_id"),
-    "shared_groups_after": select(_sightings.c.group_id)
-    .where(_sightings.c.group_id > bindparam("group_id"))
+    "shared_groups": select(_sightings.c.group_id)
     .group_by(_sightings.c.group_id)
     .having(func.min(_sightings.c.session_key) < func.max(_sightings.c.session_key))
-    .order_by(_sightings.c.group_id)
-    .limit(bindparam("limit")),
+    .order_by(func.min(_sightings.c.source_position), _sightings.c.group_id),
     "session_groups": select(_sightings.c.group_id)
     .where(_sightings.c.session_key == bindparam("session_key"))
     .distinct(),

@@ -250,6 +250,18 @@ class Checkpoint:
         )
         return [(int(position), bytes(head)) for position, head in rows]
 
+    def verified(self) -> list[tuple[int, bytes]]:
+        """Return (position, hash) up to which the log was verified, the newest first."""
+        if not self.connection.has_table("verified"):
+            return []
+        rows = self.connection.execute("SELECT position, head FROM verified ORDER BY position DESC")
+        return [(int(position), bytes(head)) for position, head in rows]
+
+    def verify(self, position: int, head: bytes) -> None:
+        """Keep up to which event the log was verified; the caller holds a write transaction."""
+        self.connection.execute("DELETE FROM verified")
+        self.connection.execute("INSERT INTO verified (position, head) VALUES (?, ?)", (position, head))
+
     def forget_witnesses(self) -> None:
         """Take the log as it is now; the caller holds a write transaction."""
         if self.connection.has_table("witnesses"):

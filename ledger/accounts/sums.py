@@ -7,35 +7,50 @@ from ledger.accounts.amounts import STATUSES, TOKEN_CLASSES
 _MODEL = "d.kind = 'model'"
 
 
-def _count(condition: str) -> str:
-    return f"count(*) FILTER (WHERE {condition})"
+def _row_sums(kind: str) -> dict[str, str]:
+    """Return each figure that comes from a row's own columns, over the rows that meet `kind` (empty: all)."""
+    also = f"{kind} AND " if kind else ""
+
+    def count(condition: str) -> str:
+        return f"count(*) FILTER (WHERE {also}{condition})"
+
+    def total(column: str) -> str:
+        value = f"coalesce(s.{column}, 0)"
+        return f"sum(CASE WHEN {kind} THEN {value} ELSE 0 END)" if kind else f"coalesce(sum(s.{column}), 0)"
+
+    return {
+        "retries": count("s.attempt_kind = 'retry'"),
+        "fallbacks": count("s.attempt_kind = 'fallback'"),
+        "beside": count("s.lines = 0"),
+        **{name: total(name) for name in TOKEN_CLASSES},
+        **{f"{name}_unknown": count(f"s.{name} IS NULL") for name in TOKEN_CLASSES},
+        "unknown_usage_spans": count("coalesce(s.input_uncached, s.cache_read, s.output) IS NULL"),
+        "partial_spans": count("s.partial <> 0"),
+        "lower_bound_spans": count("s.lower_bound <> 0"),
+        "upper_bound_spans": count("s.upper_bound <> 0"),
+        "unpriced_spans": count("s.cost_nanousd IS NULL"),
+        "priced_spans": count("s.cost_nanousd IS NOT NULL"),
+        "cost_nanousd": total("cost_nanousd"),
+        "reported_cost_spans": count("s.reported_cost_nanousd IS NOT NULL"),
+        "reported_cost_nanousd": total("reported_cost_nanousd"),
+        **{name: total(name) for name in ("lines", "copied_lines", "replayed_lines")},
+    }
 
 
-SPAN_SUMS: dict[str, str] = {
+_OF_ANY_KIND = {
     "spans": "count(*)",
-    "requests": _count(_MODEL),
-    **{name: _count(f"{_MODEL} AND d.status = '{name}'") for name in STATUSES},
-    "retries": _count(f"{_MODEL} AND s.attempt_kind = 'retry'"),
-    "fallbacks": _count(f"{_MODEL} AND s.attempt_kind = 'fallback'"),
-    "beside": _count(f"{_MODEL} AND s.lines = 0"),
-    **{name: f"sum(CASE WHEN {_MODEL} THEN coalesce(s.{name}, 0) ELSE 0 END)" for name in TOKEN_CLASSES},
-    **{f"{name}_unknown": _count(f"{_MODEL} AND s.{name} IS NULL") for name in TOKEN_CLASSES},
-    "unknown_usage_spans": _count(f"{_MODEL} AND coalesce(s.input_uncached, s.cache_read, s.output) IS NULL"),
-    "partial_spans": _count(f"{_MODEL} AND s.partial <> 0"),
-    "lower_bound_spans": _count(f"{_MODEL} AND s.lower_bound <> 0"),
-    "upper_bound_spans": _count(f"{_MODEL} AND s.upper_bound <> 0"),
-    "unpriced_spans": _count(f"{_MODEL} AND s.cost_nanousd IS NULL"),
-    "priced_spans": _count(f"{_MODEL} AND s.cost_nanousd IS NOT NULL"),
-    "cost_nanousd": f"sum(CASE WHEN {_MODEL} THEN coalesce(s.cost_nanousd, 0) ELSE 0 END)",
-    "reported_cost_spans": _count(f"{_MODEL} AND s.reported_cost_nanousd IS NOT NULL"),
-    "reported_cost_nanousd": f"sum(CASE WHEN {_MODEL} THEN coalesce(s.reported_cost_nanousd, 0) ELSE 0 END)",
     "ran_known_spans": "count(s.ran_us)",
     "ran_us": "coalesce(sum(s.ran_us), 0)",
     "waited_known_spans": "count(s.waited_us)",
     "waited_us": "coalesce(sum(s.waited_us), 0)",
-    **{
-        name: f"sum(CASE WHEN {_MODEL} THEN s.{name} ELSE 0 END)"
-        for name in ("lines", "copied_lines", "replayed_lines")
-    },
 }
-"""Each figure of totals in SQL over spans: written apart from the fold's own sum, so that one checks the other."""
+SPAN_SUMS: dict[str, str] = {
+    **_OF_ANY_KIND,
+    "requests": f"count(*) FILTER (WHERE {_MODEL})",
+    **{name: f"count(*) FILTER (WHERE {_MODEL} AND d.status = '{name}')" for name in STATUSES},
+    **_row_sums(_MODEL),
+}
+"""Each figure of totals in SQL over spans `s` joined with their dimensions `d`."""
+
+CELL_SUMS: dict[str, str] = {**_OF_ANY_KIND, **_row_sums("")}
+"""The figures that come from the rows alone, over spans `s` of one kind and status: the others follow from those."""

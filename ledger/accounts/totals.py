@@ -182,11 +182,9 @@ class TotalsChange:
                 if any(total.amounts) or total.left
             ],
         )  # in the order of the key: neighbours lie on one page
-        for cell in left:
-            self.store.run("drop_empty_total", [cell])
-            first_at, last_at = self._bounds(cell)
-            if first_at is not None:
-                self.store.run("set_bounds", [(first_at, last_at, *cell)])
+        self.store.run("drop_empty_total", list(left))
+        bounds = [(*self._bounds(cell), *cell) for cell in left]
+        self.store.run("set_bounds", [row for row in bounds if row[0] is not None])
         self._fine.clear()
         self._usual.clear()
 

@@ -11,6 +11,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from ledger.accounts import clients
 from ledger.accounts.booking import Body, Booking, nano
 from ledger.accounts.known import Known, Turns
@@ -92,6 +94,30 @@ class Usual:
                 self._places.clear()
             place = self._places[key] = Place(client, context)
         return place
+
+    def merged(self, found: list[Seen]) -> Seen | None:
+        """Return several observations of one place as one, where that is plain: lines of a response that grew.
+
+        The fullest tells the figures. None where they are of several places, or of two it is not clear which is fuller.
+        """
+        if len(found) == 1:
+            return found[0]
+        (place, first, *_), ranks = found[0], []
+        for at, one, *_ in found:
+            if at is not place or type(one) is not seen.Response or one.nested or one.request != first.request:
+                return None
+            parts = clients.parts_of(place.client, one, place.context.provider)
+            ranks.append(rank_of(parts[0].usage) if parts else 0)
+        fullest = max(ranks)
+        if ranks.count(fullest) > 1 or place.client != "claude-code":
+            return None
+        _, best, body, position, index = found[ranks.index(fullest)]
+        ones = [one for _, one, *_ in found]
+        whole = msgspec.structs.replace(
+            best, at=min(one.at for one in ones), last_at=max(max(one.at, one.last_at) for one in ones),
+            lines=sum(one.lines for one in ones), stop=max(one.stop for one in ones),
+        )  # fmt: skip
+        return place, whole, body, position, index
 
     def book_all(
         self, found: Iterable[tuple[str, Seen]], change: TotalsChange, unusual: Callable[[str, Seen], None]

@@ -162,13 +162,13 @@ def blocks(
         return print_blocks(view, choice, now_us, format)
 
 
-def verify(full: bool, seal: str | None, db: str | None, format: str) -> int:
+def verify(full: bool, new: bool, seal: str | None, db: str | None, format: str) -> int:
     """Run every check."""
     from reports.verify import verify as print_checks
 
     checked_format(format)
     with Log.open(resolve(db)) as log:
-        return print_checks(log, format, full=full, seal=seal)
+        return print_checks(log, format, full=full, new=new, seal=seal)
 
 
 def seal(out: str | None, db: str | None, format: str) -> int:
@@ -217,6 +217,15 @@ def backup(file: str, force: bool, db: str | None, format: str) -> int:
     checked_format(format)
     with Log.open(resolve(db), readonly=True) as log:
         return run_backup(log, file, format, force=force)
+
+
+def roll(db: str | None, format: str) -> int:
+    """Roll the log."""
+    from reports.keeping import roll as run_roll
+
+    checked_format(format)
+    with Log.open(resolve(db)) as log:
+        return run_roll(log, format)
 
 
 def demo(sample: str | None, home: str | None) -> int:

@@ -143,6 +143,7 @@ COMMANDS = (
         "ledger.cli.bodies:verify",
         (
             Option("full", "Also fold everything again and compare.", "flag", False),
+            Option("new", "Only what is new since the last time that everything held.", "flag", False),
             Option("seal", "Also check against this file, which `ledger seal` wrote."),
             DB,
             FORMAT,
@@ -198,6 +199,13 @@ COMMANDS = (
         "ledger.cli.bodies:backup",
         (Option("force", "Replace the file where it is there already.", "flag", False), DB, FORMAT),
         (Argument("file", "The file to write."),),
+    ),
+    Command(
+        ("roll",),
+        "Close a log that has become large into a file of its own, under a seal, and go on in its place.",
+        "ledger roll",
+        "ledger.cli.bodies:roll",
+        (DB, FORMAT),
     ),
     Command(
         ("demo",),

@@ -28,6 +28,8 @@ class Backup(NamedTuple):
     position: int
     """Of the newest event in the file: positions have no gaps, so it is how many events the log has."""
     size_bytes: int
+    earlier: list[str]
+    """The files that hold the older volumes of a log that was rolled: they are not in this one."""
     portable: bool
     """The log lies on PostgreSQL: the file is a log of its own, with all streams of that one."""
 
@@ -98,10 +100,18 @@ def copy_database(source: Any, path: Path, progress: Progress | None = None) -> 
     source.execute("BEGIN")  # holds the moment, so that no writer makes the copy begin again
     try:
         source.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        source.backup(target, pages=_PAGES, progress=progress and (lambda _, left, all_: progress(all_ - left, all_)))
+        source.backup(target, pages=_PAGES, progress=_told(progress))
     finally:
         source.execute("COMMIT")
         target.close()
+
+
+def _told(progress: Progress | None) -> Callable[[int, int, int], None] | None:
+    """Return what SQLite calls with (status, pages left, pages)."""
+    if progress is None:
+        return None
+    tell = progress
+    return lambda _, left, pages: tell(pages - left, pages)
 
 
 def _verified(log: Log, part: Path) -> Backup:
@@ -111,7 +121,14 @@ def _verified(log: Log, part: Path) -> Backup:
         if found != "ok":
             raise LogUnavailable(f"{part}: the copy is damaged ({found}): check the disk, and `ledger verify` the log")
         position = made.head_position()
-    return Backup(position, part.stat().st_size, log.kind != "sqlite")
+    return Backup(position, part.stat().st_size, earlier_files(log), log.kind != "sqlite")
+
+
+def earlier_files(log: Log) -> list[str]:
+    """Return the files of the older volumes of a log, the newest first; the first that is missing ends the list."""
+    if not isinstance(log, SqliteLog):
+        return []
+    return [str(path) for one in log.volumes() if (path := one.previous_path()) is not None]
 
 
 def _put_in_place(part: Path, path: Path, force: bool) -> None:

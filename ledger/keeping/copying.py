@@ -51,6 +51,7 @@ def copy(source: Log, target: Log, progress: Progress | None = None) -> Copied:
     _check(source, target)
     heads = source.heads()
     until = source.head_position()  # after the heads: all that they stand for is up to here
+    source.settle()
     here = {head.stream_id: head for head in target.heads()}
     wanted = [head for head in heads if head.version > _version(here, head.stream_id)]
     begin = _begin(source, target, heads, here, until)

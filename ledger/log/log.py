@@ -197,8 +197,7 @@ class Log:
 
     def events_after(self, position: int, limit: int = 500) -> list[Event]:
         """Return up to `limit` events beyond `position`, in order. An acknowledged append is always seen."""
-        rows = self.connection.execute(self.sql["events_after"], (position, limit))
-        return [Event(*row) for row in rows]
+        return list(map(Event._make, self.connection.execute(self.sql["events_after"], (position, limit))))
 
     def all_events(self, after: int = 0) -> Iterator[Event]:
         """Yield every event beyond `after`, read in slices."""
@@ -220,6 +219,11 @@ class Log:
         """Return the version of the stream's head, 0 where there is no such stream."""
         head = self.stream_head(stream_id)
         return 0 if head is None else head[0]
+
+    def head_at(self, stream_id: str, position: int) -> tuple[int, bytes] | None:
+        """Return (version, hash) of the newest event of a stream that is not beyond a position, None for none."""
+        row = self.connection.execute(self.sql["head_at"], (stream_id, position)).fetchone()
+        return None if row is None else (int(row[0]), bytes(row[1]))
 
     def stream_head(self, stream_id: str) -> tuple[int, bytes] | None:
         """Return (version, hash) of the newest event of a stream, None where there is no such stream."""

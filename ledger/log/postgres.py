@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -140,13 +141,18 @@ def _without_nul(values: Sequence[Any]) -> list[Any]:
     return [value.replace("\0", "\ufffd") if isinstance(value, str) else value for value in values]
 
 
+_WHO = ("password", "authentication failed", "no pg_hba.conf entry")
+"""What a server says that lets nobody in: an error while connecting has no state."""
+_NO_ROLE = re.compile(r'role "[^"]*" (does not exist|is not permitted)')
+
+
 def explain(error: Exception, place: str, secret: str | None = None) -> str:
     """Return one line that says what is wrong with the database and what to do next; never the password `secret`."""
     state = getattr(error, "sqlstate", None) or ""
     text = " ".join(str(error).split())
     if secret:
         text = text.replace(secret, "***")
-    if state.startswith("28") or "password" in text or "authentication failed" in text:
+    if state.startswith("28") or any(words in text for words in _WHO) or _NO_ROLE.search(text):
         return f"{place}: the server refuses this user or password: check the URL, PGPASSWORD or ~/.pgpass"
     if state == "3D000" or ("database" in text and "does not exist" in text):
         return f"{place}: there is no such database on the server: create it, then run `ledger init`"

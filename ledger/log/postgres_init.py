@@ -73,8 +73,7 @@ def _make(connection: postgres.SchemaConnection, place: PostgresPlace) -> None:
     execute, schema = connection.execute, _quoted(place.schema)
     if execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (place.schema,)).fetchone() is None:
         execute(f"CREATE SCHEMA {schema}")
-    elif execute("SELECT FROM pg_class WHERE relnamespace = ?::regnamespace UNION ALL "
-                 "SELECT FROM pg_proc WHERE pronamespace = ?::regnamespace", (schema, schema)).fetchone():  # fmt: skip
+    elif execute(_ANYTHING, (schema, schema)).fetchone():
         raise LogUnavailable(f"{place}: the schema has other things in it: give one of its own, ?schema=NAME")
     execute(f"SET LOCAL search_path = {schema}, pg_temp")
     for kind, _, statement in _statements():
@@ -156,9 +155,12 @@ def _grant(connection: postgres.SchemaConnection, place: PostgresPlace, roles: d
 
 
 _SYSTEM_ALONE = "SET LOCAL search_path = pg_catalog, pg_temp"
+_ANYTHING = """SELECT 1 FROM pg_class WHERE relnamespace = ?::regnamespace
+UNION ALL SELECT 1 FROM pg_proc WHERE pronamespace = ?::regnamespace"""
 # Of a name there may be more, made by writers: those are theirs.
 _OWN_ROUTINES = """SELECT proname, oid::regprocedure::text FROM pg_proc WHERE pronamespace = ?::regnamespace
-AND proname = ANY (?) AND proowner IN (current_user::regrole, (SELECT relowner FROM pg_class WHERE oid = ?::regclass))"""
+AND proname = ANY (?)
+AND proowner IN (current_user::regrole, (SELECT relowner FROM pg_class WHERE oid = ?::regclass))"""
 _RIGHTS = (
     "GRANT USAGE ON SCHEMA {schema} TO {owner}, {writer}, {reader}",
     "GRANT CREATE ON SCHEMA {schema} TO {owner}, {writer}",

@@ -14,7 +14,7 @@ from ledger.ids import id_text, new_id
 from ledger.log import sqlite
 from ledger.log.blobs import Blob
 from ledger.log.lock import CommitLock
-from ledger.log.log import FORMAT, Adopted, Log, StreamAppend, may_write
+from ledger.log.log import FORMAT, Adopted, StreamAppend, may_write
 from ledger.log.volumes import CLOSED, Volumes
 from ledger.sql import script
 

@@ -80,6 +80,10 @@ STATEMENTS: dict[str, ClauseElement] = {
     "event_by_id": select(events).where(events.c.event_id == bindparam("event_id")),
     "event_at": select(events).where(events.c.position == bindparam("position")),
     "events_after": _after(),
+    "head_at": select(events.c.version, events.c.hash)
+    .where(events.c.stream_id == bindparam("stream_id"), events.c.position <= bindparam("position"))
+    .order_by(events.c.version.desc())
+    .limit(literal_column("1")),
     "hash_of": select(events.c.hash).where(events.c.position == bindparam("position")),
     "stream_events": select(events)
     .where(events.c.stream_id == bindparam("stream_id"), events.c.version > bindparam("version"))

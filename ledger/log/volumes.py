@@ -134,6 +134,11 @@ class Volumes(Log):
         found = [event for event in self.previous().events_after(position, limit) if event.position <= base]
         return found if len(found) == limit else found + super().events_after(base, limit - len(found))
 
+    def hash_of(self, position: int) -> bytes | None:
+        """Do what Log.hash_of promises."""
+        found = super().hash_of(position)
+        return self.previous().hash_of(position) if found is None and 0 < position <= self.base() else found
+
     def event_at(self, position: int) -> Event:
         """Do what Log.event_at promises."""
         try:
@@ -171,6 +176,15 @@ class Volumes(Log):
             return None
         row = self.connection.execute(f"{_CARRIED} WHERE stream_id = ?", (stream_id,)).fetchone()
         return None if row is None else Carried(*row)
+
+    def head_at(self, stream_id: str, position: int) -> tuple[int, bytes] | None:
+        """Do what Log.head_at promises."""
+        found = super().head_at(stream_id, position)
+        if found is not None or (carried := self._carried(stream_id)) is None:
+            return found
+        if carried.position <= position:
+            return carried.version, carried.hash
+        return self.previous().head_at(stream_id, position)
 
     def heads(self) -> list[Head]:
         """Do what Log.heads promises."""

@@ -71,7 +71,19 @@ def events(postings: Iterable[Posting]) -> list[Event]:
         versions[stream] = versions.get(stream, 0) + 1
         entry = entry_of(body)
         envelope = entry.type, entry.schema, AT + position, "", None, None, None
-        found.append(Event(position, position.to_bytes(16, "big"), None, stream, versions[stream], *envelope, encode(body), None, b""))
+        found.append(
+            Event(
+                position,
+                position.to_bytes(16, "big"),
+                None,
+                stream,
+                versions[stream],
+                *envelope,
+                encode(body),
+                None,
+                b"",
+            )
+        )
     return found
 
 

@@ -40,7 +40,17 @@ def test_escaping_changes_no_value(value: Any, indent: int | None) -> None:
     assert json.loads(escaped) == json.loads(raw)
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+@pytest.mark.parametrize(
+    ("written", "read"), [("a\0b\0", "a\ufffdb\ufffd"), ("\\u0000", "\\u0000"), ("\\\0", "\\\ufffd")]
+)
+def test_a_nul_is_read_as_the_replacement_character(written: str, read: str) -> None:
+    """It is kept in the log; accounts on every database are made of the same texts. Only a NUL, not its name."""
+    data = encode(SourceOpened(written, "/p", "/"))
+    assert json.loads(data)["client"] == written
+    assert decode("source.opened", 1, data).client == read
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
 def test_every_character_comes_back(text: str) -> None:
     """A text in an event is read as it was written, by this program and by any JSON reader."""
     data = encode(SourceOpened(client=text, path="/", root=""))

