@@ -259,6 +259,8 @@ class Checkpoint:
 
     def verify(self, position: int, head: bytes) -> None:
         """Keep up to which event the log was verified; the caller holds a write transaction."""
+        if not self.connection.has_table("verified"):
+            return
         self.connection.execute("DELETE FROM verified")
         self.connection.execute("INSERT INTO verified (position, head) VALUES (?, ?)", (position, head))
 
