@@ -38,12 +38,13 @@ def fill(log: Log) -> None:
 
 def rate(source: Log, target: Log) -> float:
     """Copy, and copy again; return events a second of the first."""
-    begun = time.perf_counter()
+    begun, worked = time.perf_counter(), time.process_time()
     assert copy(source, target).events == EVENTS
     seconds = time.perf_counter() - begun
+    print(f"  {1e6 * (time.process_time() - worked) / EVENTS:.0f} us of this process an event", end="; ")
     begun = time.perf_counter()
     assert copy(source, target).events == 0
-    print(f"  nothing new: {time.perf_counter() - begun:.2f} s", end="; ")
+    print(f"nothing new: {time.perf_counter() - begun:.2f} s", end="; ")
     return EVENTS / seconds
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from ledger.accounts.store import VERSION, Checkpoint, Store
 from ledger.errors import LedgerError
 from ledger.log.log import Log
+from ledger.log.volumes import Volumes
 from ledger.prices.book import USER
 from ledger.prices.quote import Quote, instant_us
 from ledger.sources.quotes import recorded_quotes
@@ -46,11 +47,22 @@ def _events(log: Log) -> Iterator[Check]:
     yield Check("format", f"{log.meta('format')}, hash recipe {log.meta('hash_recipe') or 'unknown'}")
     events, streams = ask("SELECT count(*), count(DISTINCT stream_id) FROM events").fetchone()
     yield Check("events", f"{events:,} in {streams:,} streams")
+    if isinstance(log, Volumes) and log.volume > 1:
+        yield _volumes(log)
     blobs, size, stored = ask(_BLOBS).fetchone()
     yield Check("blobs", f"{blobs:,}: {size_text(size)} of text in {size_text(stored)}")
-    newest = log.events_after(max(0, log.head_position() - _NEWEST), _NEWEST)
+    newest = log.events_after(max(log.reach()[0], log.head_position() - _NEWEST), _NEWEST)
     if newest:
         yield _clock(max(event.at for event in newest), time.time_ns() // 1000)
+
+
+def _volumes(log: Volumes) -> Check:
+    after, _, missing = log.reach()
+    value = f"{log.volume:,}: this file goes on after position {log.base():,} of the one before"
+    if missing is None:
+        return Check("volumes", value)
+    advice = f"what is up to position {after:,} lies in {missing}, which is not there: reports go on without it"
+    return Check("volumes", value, OK, advice)
 
 
 def _clock(newest_us: int, now_us: int) -> Check:
@@ -90,18 +102,22 @@ def _accounts(log: Log) -> Iterator[Check]:
         for client, stream in store.query("SELECT client, stream_id FROM gen_sources ORDER BY client"):
             streams.setdefault(client, []).append(stream)
         for client, names in streams.items():
-            value = f"{count_text(len(names), 'file')} known, last read {age_text(_newest(log, names))}"
-            yield Check(f"{client} in log", value)
+            newest = _newest(log, names)
+            read = "last read in a volume that is not there" if newest is None else f"last read {age_text(newest)}"
+            yield Check(f"{client} in log", f"{count_text(len(names), 'file')} known, {read}")
 
 
-def _newest(log: Log, streams: list[str]) -> int:
+def _newest(log: Log, streams: list[str]) -> int | None:
     """Return when the newest event of some streams was recorded. The accounts may lie in a database of their own."""
-    found = []
-    for first in range(0, len(streams), _STREAMS_ASKED):
-        part = streams[first : first + _STREAMS_ASKED]
-        sql = f"SELECT max(at) FROM events WHERE stream_id IN ({', '.join('?' * len(part))})"
-        found.append(log.connection.execute(sql, part).fetchone()[0])
-    return max(int(at) for at in found if at is not None)
+    for volume in log.volumes() if isinstance(log, Volumes) else (log,):
+        found = []
+        for first in range(0, len(streams), _STREAMS_ASKED):
+            part = streams[first : first + _STREAMS_ASKED]
+            sql = f"SELECT max(at) FROM events WHERE stream_id IN ({', '.join('?' * len(part))})"
+            found.append(volume.connection.execute(sql, part).fetchone()[0])
+        if known := [int(at) for at in found if at is not None]:
+            return max(known)
+    return None
 
 
 def _prices(log: Log) -> Check:

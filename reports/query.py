@@ -10,6 +10,8 @@ from ledger.accounts.amounts import (
     AMOUNTS,
     DIMENSIONS,
     GRAIN_DAY,
+    GRAIN_EDGE,
+    GRAIN_MONTH,
     GRAIN_QUARTER,
     GRAIN_SESSION,
     QUARTER_HOUR_US,
@@ -88,12 +90,25 @@ def ask(view: View, question: Question) -> Answer:
     by_session = "session" in named or any(map(is_label, named))
     by_time = question.since_us is not None or question.until_us is not None or set(question.by) & set(PERIODS)
     if not by_session:
-        groups = _from_totals(view, question, GRAIN_DAY if not by_time or question.zone.is_utc else GRAIN_QUARTER)
+        groups = _from_totals(view, question, _grain(question))
     elif not by_time:
         groups = _from_totals(view, question, GRAIN_SESSION)
     else:
         groups = _from_spans(view, question)
     return _ordered(groups, question)
+
+
+def _grain(question: Question) -> int:
+    """Return the coarsest grain of time that answers a question exactly."""
+    bounds = [at for at in (question.since_us, question.until_us) if at is not None]
+    if set(question.by) & set(PERIODS) <= {"month"} and all(_begins_month(question.zone, at) for at in bounds):
+        return GRAIN_MONTH
+    return GRAIN_DAY if question.zone.is_utc else GRAIN_QUARTER
+
+
+def _begins_month(zone: Zone, at_us: int) -> bool:
+    moment = zone.moment(at_us)
+    return moment.day == 1 and not (moment.hour or moment.minute or moment.second or moment.microsecond)
 
 
 Groups = dict[tuple[str, ...], Figures]
@@ -114,13 +129,13 @@ def _from_totals(view: View, question: Question, grain: int) -> Groups:
         columns.append("t.bucket")
     where, parameters = conditions(question, "t.bucket" if grain != GRAIN_SESSION else None)
     sums = ", ".join(f"sum(t.{name})" for name in AMOUNTS)
-    sql = f"SELECT {', '.join([*columns, sums])}, min(t.first_at), max(t.last_at) FROM {tables} WHERE t.grain = ?"
+    sql = f"SELECT {', '.join([*columns, sums])}, min(t.first_at), max(t.last_at) FROM {tables} WHERE t.grain IN (?, ?)"
     sql += "".join(f" AND {condition}" for condition in where)
     if columns:
         sql += f" GROUP BY {', '.join(columns)}"
     labels = {name: question.zone.label(name) for name in question.by if name in PERIODS}
     groups: Groups = {}
-    for row in view.store.query(sql, grain, *parameters):
+    for row in view.store.query(sql, grain, GRAIN_EDGE if grain == GRAIN_MONTH else grain, *parameters):
         width = len(columns)
         if row[width] is None:
             continue

@@ -36,7 +36,7 @@ def tail(log: Log, lines: int, format_: str, *, follow: bool) -> int:
         raise UsageError(f"--lines {lines}: give how many events to begin with: 0 or more")
     show = _printer(format_)
     # Positions have no gaps: nothing is ever removed, and a rolled-back append draws none.
-    position = max(0, log.head_position() - lines)
+    position = max(log.reach()[0], log.head_position() - lines)
     position = _print_after(log, position, show)
     while follow:
         time.sleep(POLL_SECONDS)

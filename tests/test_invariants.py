@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ledger.accounts.amounts import AMOUNTS, GRAIN_DAY, GRAIN_QUARTER, GRAIN_SESSION
+from ledger.accounts.amounts import AMOUNTS, GRAIN_DAY, GRAIN_MONTH, GRAIN_QUARTER, GRAIN_SESSION
 from ledger.accounts.catchup import rebuild, snapshot
 from ledger.accounts.store import Checkpoint, Store
 from ledger.cli import run
@@ -361,7 +361,7 @@ def test_accounts_that_are_elsewhere(case: Case) -> None:
 # totals
 
 
-@pytest.mark.parametrize("grain", [GRAIN_QUARTER, GRAIN_DAY, GRAIN_SESSION])
+@pytest.mark.parametrize("grain", [GRAIN_QUARTER, GRAIN_DAY, GRAIN_SESSION, GRAIN_MONTH])
 @pytest.mark.parametrize("name", [*AMOUNTS, "first_at", "last_at"])
 def test_every_figure_of_the_totals_is_held_against_the_spans(case: Case, name: str, grain: int) -> None:
     """One too many in any figure of any grain: a nano-dollar, a token, a microsecond (OBS-19, OBS-26)."""
@@ -376,7 +376,7 @@ def test_every_figure_of_the_totals_is_held_against_the_spans(case: Case, name: 
     assert "totals" in case.failing()
 
 
-@pytest.mark.parametrize("grain", [GRAIN_QUARTER, GRAIN_DAY, GRAIN_SESSION])
+@pytest.mark.parametrize("grain", [GRAIN_QUARTER, GRAIN_DAY, GRAIN_SESSION, GRAIN_MONTH])
 def test_a_row_of_totals_lost_made_up_or_moved(case: Case, grain: int) -> None:
     where = "WHERE grain = ? AND dimension_id = (SELECT min(dimension_id) FROM gen_totals)"
     case.spoil(f"UPDATE gen_totals SET bucket = bucket + 900000000 {where}", grain)

@@ -58,5 +58,9 @@ DIMENSIONS = (
 QUARTER_HOUR_US = 15 * 60 * 1_000_000
 DAY_US = 24 * 3600 * 1_000_000
 
-GRAIN_QUARTER, GRAIN_DAY, GRAIN_SESSION = 0, 1, 2
-"""What `totals.bucket` holds: the start of a quarter-hour, of a UTC day (microseconds), or a session's key."""
+GRAIN_QUARTER, GRAIN_DAY, GRAIN_SESSION, GRAIN_MONTH, GRAIN_EDGE = 0, 1, 2, 3, 4
+"""What `totals.bucket` holds: the start of a quarter-hour, of a UTC day (microseconds), or a session's key; the start
+of the inside of a month; the start of a quarter-hour in a month's first or last UTC day (see months.py).
+
+The spans of each of these are all spans: quarters; days; sessions; months and edges together.
+"""

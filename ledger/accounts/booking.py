@@ -18,7 +18,7 @@ from ledger.accounts.rows import Dimensions, SpanRow
 from ledger.accounts.store import quote_key
 from ledger.events import sources as seen
 from ledger.events.envelope import Event
-from ledger.events.registry import decode
+from ledger.events.outline import Outline, outline
 from ledger.wire.usage import Part, Usage
 
 NANO = 1_000_000_000
@@ -27,7 +27,7 @@ _BODIES_MAX, _ORDERS_MAX = 32, 100_000
 """How many events, and how many ids of events, are kept from slice to slice."""
 
 Order = tuple[int, bytes]
-Body = seen.LinesObserved | seen.RecordsObserved
+Body = seen.LinesObserved | seen.RecordsObserved | Outline
 
 
 class Booking:
@@ -60,7 +60,7 @@ class Booking:
         body = self.bodies.get(position)
         if body is None:
             event = self.event_at(position)
-            body = decode(event.type, event.schema, event.data)
+            body = outline(event.type, event.schema, event.data)
             if len(self.bodies) > 2 * _BODIES_MAX:
                 self.bodies.popitem(last=False)
             self.take(event, body)

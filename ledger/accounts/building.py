@@ -178,9 +178,9 @@ class Building(Fold):
             yield
 
     def _price_again(self) -> Iterator[None]:
-        """Price what stood before its price was known or another took its place, in the order of the log."""
+        """Price what stood before its price was known, or before another took its place."""
         spans = self.book.waiting(self._late_recorded) | self.book.spans_of(self._late_quotes) | self._late_spans
-        for chunk in _chunks(spans):
+        for chunk in _chunks(self._in_order(spans)):
             self.repriced = set(chunk)
             super().settle()
             yield

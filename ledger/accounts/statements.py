@@ -21,7 +21,7 @@ from sqlalchemy.dialects.postgresql import insert  # its conflict clauses suit b
 from sqlalchemy.sql import ClauseElement
 
 from ledger.accounts import schema
-from ledger.accounts.amounts import AMOUNTS, IMPORT_AMOUNTS
+from ledger.accounts.amounts import AMOUNTS, GRAIN_MONTH, IMPORT_AMOUNTS
 from ledger.accounts.rows import UNKNOWN, USUAL, SpanRow
 from ledger.sql.portable import larger, listed, smaller
 
@@ -75,7 +75,7 @@ def _import_sums() -> ClauseElement:
     return (
         select(*sums)
         .join(dimensions, dimensions.c.dimension_id == _totals.c.dimension_id)
-        .where(_totals.c.grain == bindparam("grain"), dimensions.c.client == bindparam("client"))
+        .where(_totals.c.grain >= literal_column(str(GRAIN_MONTH)), dimensions.c.client == bindparam("client"))
     )
 
 

@@ -12,16 +12,19 @@ from ledger.accounts.amounts import (
     AMOUNTS,
     DAY_US,
     GRAIN_DAY,
+    GRAIN_EDGE,
+    GRAIN_MONTH,
     GRAIN_QUARTER,
     GRAIN_SESSION,
     QUARTER_HOUR_US,
 )
+from ledger.accounts.months import inner_month, inner_month_end
 from ledger.accounts.rows import SpanRow, contribution
 from ledger.accounts.store import Store
 from ledger.wire.usage import Usage
 
 _WIDTH = len(AMOUNTS)
-_SPAN_US = {GRAIN_QUARTER: QUARTER_HOUR_US, GRAIN_DAY: DAY_US}
+_SPAN_US = {GRAIN_QUARTER: QUARTER_HOUR_US, GRAIN_DAY: DAY_US, GRAIN_EDGE: QUARTER_HOUR_US}
 
 Cell = tuple[int, int, int]
 """(grain, bucket, dimension id)."""
@@ -192,10 +195,13 @@ class TotalsChange:
         cells: dict[Cell, _Sum] = {}
         usual = ((key, total.whole()) for key, total in self._usual.items())
         for (quarter, session_key, dimension_id), total in chain(usual, self._fine.items()):
+            day = quarter - quarter % DAY_US
+            month = inner_month(day)
             for cell in (
                 (GRAIN_QUARTER, quarter, dimension_id),
-                (GRAIN_DAY, quarter - quarter % DAY_US, dimension_id),
+                (GRAIN_DAY, day, dimension_id),
                 (GRAIN_SESSION, session_key, dimension_id),
+                (GRAIN_EDGE, quarter, dimension_id) if month is None else (GRAIN_MONTH, month, dimension_id),
             ):
                 known = cells.get(cell)
                 if known is None:
@@ -208,4 +214,5 @@ class TotalsChange:
         grain, bucket, dimension_id = cell
         if grain == GRAIN_SESSION:
             return self.store.one("session_bounds", bucket, dimension_id)
-        return self.store.one("dimension_bounds", dimension_id, bucket, bucket + _SPAN_US[grain])
+        end = inner_month_end(bucket) if grain == GRAIN_MONTH else bucket + _SPAN_US[grain]
+        return self.store.one("dimension_bounds", dimension_id, bucket, end)

@@ -41,8 +41,9 @@ JOIN gen_dimensions d ON d.dimension_id = s.dimension_id GROUP BY n.session_key"
 FROM gen_jobs j LEFT JOIN gen_spans s ON s.call_id = j.call_id AND s.part = 'tool' AND s.span_id >= j.group_id || ':'
   AND s.span_id < j.group_id || ';'
 LEFT JOIN gen_sessions n ON n.session_key = s.session_key""",
-    "totals": f"""SELECT CASE t.grain WHEN 0 THEN 'quarter-hour' WHEN 1 THEN 'day' ELSE 'session' END AS grain,
-  CASE WHEN t.grain < 2 THEN t.bucket END AS begins_at, n.session_id, {_DIMENSIONS},
+    "totals": f"""SELECT CASE t.grain WHEN 0 THEN 'quarter-hour' WHEN 1 THEN 'day' WHEN 2 THEN 'session'
+    WHEN 3 THEN 'month' ELSE 'month edge' END AS grain,
+  CASE WHEN t.grain <> 2 THEN t.bucket END AS begins_at, n.session_id, {_DIMENSIONS},
   {", ".join(f"t.{name}" for name in AMOUNTS)}, t.first_at, t.last_at
 FROM gen_totals t JOIN gen_dimensions d ON d.dimension_id = t.dimension_id
 LEFT JOIN gen_sessions n ON t.grain = 2 AND n.session_key = t.bucket""",

@@ -84,14 +84,18 @@ _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 """An escaped NUL, not the text \\u0000 after an escaped backslash."""
 
 
+def without_nul(data: str) -> str:
+    """Return the data of an event with the replacement character in place of every NUL in a text."""
+    return _NUL.sub(r"\1\\ufffd", data) if "\\u0000" in data else data
+
+
 def decode(type_: str, schema: int, data: str) -> Any:
     """Return the typed body of a stored event, lifted to today's schema.
 
     A NUL in a text is read as the replacement character: not every database that accounts lie in can keep one.
     Raises LogTooNew for a type or schema this program does not know: whoever folds stops there.
     """
-    if "\\u0000" in data:
-        data = _NUL.sub(r"\1\\ufffd", data)
+    data = without_nul(data)
     entry = CATALOGUE.get(type_)
     if entry is None or schema > entry.schema:
         raise LogTooNew(

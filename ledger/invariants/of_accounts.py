@@ -9,6 +9,8 @@ from ledger.accounts.amounts import (
     DAY_US,
     DIMENSIONS,
     GRAIN_DAY,
+    GRAIN_EDGE,
+    GRAIN_MONTH,
     GRAIN_QUARTER,
     GRAIN_SESSION,
     QUARTER_HOUR_US,
@@ -17,27 +19,33 @@ from ledger.accounts.amounts import (
 )
 from ledger.accounts.catchup import fold_temporary, scratch
 from ledger.accounts.comparing import differing
+from ledger.accounts.months import inner_month
 from ledger.accounts.store import TABLES
 from ledger.accounts.sums import SPAN_SUMS
 from ledger.invariants.cells import cells, rolled
 from ledger.invariants.finding import Finding, Scene
 
+_DAY = f"c.quarter - c.quarter % {DAY_US}"
 _BUCKETS = {
     GRAIN_QUARTER: ("quarter-hour", "c.quarter"),
-    GRAIN_DAY: ("day", f"c.quarter - c.quarter % {DAY_US}"),
+    GRAIN_DAY: ("day", _DAY),
     GRAIN_SESSION: ("session", "c.session_key"),
+    GRAIN_MONTH: ("month", "c.month"),
+    GRAIN_EDGE: ("quarter-hour at a month's edge", "c.quarter"),
 }
 _IN_QUARTER = f"s.occurred_at >= w.bucket AND s.occurred_at < w.bucket + {QUARTER_HOUR_US}"
 _KEPT = f"SELECT bucket, dimension_id, {', '.join(AMOUNTS)}, first_at, last_at FROM gen_totals WHERE grain = "
 
 
 def totals(scene: Scene) -> Iterable[Finding]:
-    """The sum of spans is the total, in every cell of all three grains, and so are first and last instant."""
+    """The sum of spans is the total, in every cell of every grain, and so are first and last instant."""
     if scene.since:
         yield from _new_totals(scene)
         return
-    table = cells(scene)
+    whole = cells(scene)
+    tables = {GRAIN_MONTH: _by_month(scene, whole, inside=True), GRAIN_EDGE: _by_month(scene, whole, inside=False)}
     for grain, (name, bucket) in _BUCKETS.items():
+        table = tables.get(grain, whole)
         spans, kept = rolled(table, bucket), f"{_KEPT}{grain}"
         wrong = 0
         for row in scene.rows(f"SELECT * FROM ({spans}) AS mine EXCEPT {kept}"):
@@ -50,6 +58,15 @@ def totals(scene: Scene) -> Iterable[Finding]:
         if wrong or there != count:
             for row in scene.rows(f"{kept} EXCEPT SELECT * FROM ({spans}) AS mine"):
                 yield Finding(f"{name} {row[0]}, dimension {row[1]}: in totals, not spans", found=_shown(row))
+
+
+def _by_month(scene: Scene, table: str, *, inside: bool) -> str:
+    """Return what stands for the cells inside of months, each with its `month`, or for those at the edges."""
+    days = [day for (day,) in scene.rows(f"SELECT DISTINCT {_DAY} FROM {table} AS c")]
+    months = {day: month for day in days if (month := inner_month(day)) is not None}
+    pairs = ", ".join(f"({day}, {month})" for day, month in (months or {-1: -1}).items())  # no day begins at -1
+    joined = f"{'JOIN' if inside else 'LEFT JOIN'} m ON m.day = {_DAY}{'' if inside else ' WHERE m.day IS NULL'}"
+    return f"(WITH m(day, month) AS (VALUES {pairs}) SELECT c.*, m.month FROM {table} AS c {joined})"
 
 
 def _new_totals(scene: Scene) -> Iterable[Finding]:

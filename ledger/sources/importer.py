@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ledger.accounts import catchup
-from ledger.accounts.amounts import GRAIN_DAY, IMPORT_AMOUNTS
+from ledger.accounts.amounts import IMPORT_AMOUNTS
 from ledger.accounts.entities import Source
 from ledger.accounts.store import Store
 from ledger.errors import EventIdReused, VersionConflict
@@ -280,7 +280,7 @@ def _account(log: Log, clients: Sequence[str]) -> dict[str, dict[str, int]]:
 
 
 def _sums(store: Store, client: str) -> list[int]:
-    return [value or 0 for value in store.one("import_sums", GRAIN_DAY, client)]
+    return [value or 0 for value in store.one("import_sums", client)]
 
 
 def _conclude(report: SourceReport, before: dict[str, int], after: dict[str, int]) -> None:

@@ -11,10 +11,10 @@ import importlib.util
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.accounts.amounts import AMOUNTS
@@ -47,7 +47,12 @@ def loaded(path: str) -> Any:
 
 
 properties, spans = loaded("tests/accounts/test_fold_properties.py"), loaded("benchmarks/spans.py")
-examples = properties.examples
+
+if TYPE_CHECKING:
+
+    def examples(few: int, many: int) -> settings: ...
+else:
+    examples = properties.examples
 
 
 class LongWay(Fold):
@@ -163,8 +168,8 @@ def usages(draw: st.DrawFn) -> Usage:
     return Usage(
         input_uncached=draw(COUNTS), cache_read=draw(COUNTS), cache_write_5m=draw(COUNTS), cache_write_1h=draw(COUNTS),
         output=draw(COUNTS), reasoning=draw(COUNTS), web_searches=draw(st.sampled_from([None, 0, 2])),
-        billed_input=draw(st.sampled_from([None, None, 5])), service_tier=draw(st.sampled_from([None, "priority", "x"])),
-        upper_bound=draw(st.booleans()), unsplit_cache_write=draw(st.booleans()),
+        billed_input=draw(st.sampled_from([None, None, 5])), upper_bound=draw(st.booleans()),
+        service_tier=draw(st.sampled_from([None, "priority", "x"])), unsplit_cache_write=draw(st.booleans()),
     )  # fmt: skip
 
 

@@ -9,6 +9,8 @@ reason:
   another file; keys of rows are replaced by what they stand for;
 - dimensions and turns to which no span points: what once had a span, and lost it.
 
+A quarter of the logs, by chance, lies on PostgreSQL: the same accounts, too, whatever the database.
+
 The counters of repeated, copied and replayed lines are compared too: no file is read twice here (one that was
 truncated is, and counts its lines again: test_import.py).
 """
@@ -31,6 +33,7 @@ from typing import Any, NamedTuple, Protocol
 from unittest.mock import patch
 
 import pytest
+from postgres_server import new_log
 
 from ledger.accounts import catchup
 from ledger.accounts.amounts import AMOUNTS, DIMENSIONS, GRAIN_SESSION
@@ -338,7 +341,7 @@ def test_files_in_any_order_and_in_any_parts(
         share = soak.random.choice((0.2, 1.0))
         parts = split(files_of(tree_of(name)), soak.random)
         at = folder / str(number)
-        with Log.create(at / "ledger.db") as log:
+        with new_log(at / "ledger.db", soak.random) as log:
             build(at, log, merged(parts, soak.random), lambda share=share: soak.random.random() < share)
             assert_same(expected.of(name), accounts(log), f"round {number}")
             assert_sound(log)
@@ -359,7 +362,7 @@ def test_lines_in_any_order(name: str, tree_of: Any, expected: Expected, folder:
         }
         parts = soak.random.choice(SPLITS)(files, soak.random)
         at = folder / str(number)
-        with Log.create(at / "ledger.db") as log:
+        with new_log(at / "ledger.db", soak.random) as log:
             build(at, log, merged(parts, soak.random), lambda: soak.random.random() < 0.5)
             assert_same(expected.of(name), accounts(log), f"round {number}")
             assert_sound(log)
@@ -701,13 +704,13 @@ def test_streams_in_any_interleaving(name: str, tree_of: Any, expected: Expected
     """
     for number in soak.rounds(1, 40):
         at = folder / str(number)
-        with Log.create(at / "ledger.db") as log:
+        with new_log(at / "ledger.db", soak.random) as log:
             with many_events(soak.random):
                 run_import(log, CLIENTS, tree_of(name), use_environment=False)
             assert_same(expected.of(name), accounts(log), f"round {number}, small events")
             events = list(log.all_events())
             for copied in range(2):
-                with Log.create(at / f"copy{copied}.db") as copy:
+                with new_log(at / f"copy{copied}.db", soak.random) as copy:
                     appended_again(log, interleaved(events, soak.random), copy, soak.random)
                     assert_same(expected.of(name), accounts(copy), f"round {number}, copy {copied}")
                     assert_sound(copy)
@@ -860,7 +863,7 @@ def test_a_strange_home_in_any_order(make: Any, folder: Path, soak: Soak) -> Non
             plain = accounts(log)
             assert_sound(log)
         lines = {path: shuffled(one, soak.random) if is_claude(path) else one for path, one in files.items()}
-        with Log.create(at / "other.db") as log, many_events(soak.random):
+        with new_log(at / "other.db", soak.random) as log, many_events(soak.random):
             parts = soak.random.choice(SPLITS)(lines, soak.random)
             build(at / "other", log, merged(parts, soak.random), lambda: soak.random.random() < 0.5)
             assert_same(plain, accounts(log), f"round {number}")
@@ -869,7 +872,7 @@ def test_a_strange_home_in_any_order(make: Any, folder: Path, soak: Soak) -> Non
                 reprice(log, None, "tested")
                 plain = accounts(log)
             assert_sound(log)
-            with Log.create(at / "copy.db") as copy:
+            with new_log(at / "copy.db", soak.random) as copy:
                 appended_again(log, interleaved(list(log.all_events()), soak.random), copy, soak.random)
                 assert_same(plain, accounts(copy), f"round {number}, copy")
                 assert_sound(copy)

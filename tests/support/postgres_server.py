@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ledger.log.location import PostgresPlace, resolve
+from ledger.log.log import Log
 from ledger.log.postgres_init import init
 
 FOLDER_VARIABLE = "TALLYBOOK_TEST_POSTGRESQL"
@@ -133,6 +135,11 @@ def another_server() -> Iterator[Server]:
         with suppress(AssertionError):
             made.stop()
         shutil.rmtree(made.data, ignore_errors=True)
+
+
+def new_log(path: Path, rng: random.Random, share: float = 0.25) -> Log:
+    """Make and open an empty log on a database by chance: mostly in a file at a path, for a share on PostgreSQL."""
+    return Log.open(new_place()) if rng.random() < share else Log.create(path)
 
 
 def as_user(place: PostgresPlace, user: str) -> PostgresPlace:

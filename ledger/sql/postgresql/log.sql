@@ -45,7 +45,7 @@ CREATE INDEX event_blobs_by_blob ON event_blobs (sha256);;
 CREATE OR REPLACE FUNCTION log_schema.event_hash(
   event_id bytea, session_id text, stream_id text, version bigint, type text, schema bigint, at bigint,
   writer text, cause bytea, turn text, span text, data text, prev_hash bytea
-) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE BEGIN ATOMIC
+) RETURNS bytea LANGUAGE sql STABLE PARALLEL SAFE BEGIN ATOMIC
 SELECT sha256(
   '\x0000000131'::bytea || coalesce(int4send(octet_length(event_id)) || event_id, '\xffffffff'::bytea)
   || coalesce(int4send(octet_length(session_id)) || convert_to(session_id, 'UTF8'), '\xffffffff'::bytea)

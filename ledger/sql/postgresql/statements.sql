@@ -162,7 +162,7 @@ FROM events GROUP BY events.stream_id) AS last ON events.stream_id = last.stream
 -- name: import_sums
 SELECT sum(gen_totals.requests) AS requests, sum(gen_totals.beside) AS beside, sum(gen_totals.lines) AS lines, sum(gen_totals.copied_lines) AS copied_lines, sum(gen_totals.replayed_lines) AS replayed_lines, sum(gen_totals.lower_bound_spans) AS lower_bound_spans, sum(gen_totals.unpriced_spans) AS unpriced_spans
 FROM gen_totals JOIN gen_dimensions ON gen_dimensions.dimension_id = gen_totals.dimension_id
-WHERE gen_totals.grain = ? AND gen_dimensions.client = ?;
+WHERE gen_totals.grain >= 3 AND gen_dimensions.client = ?;
 
 -- name: job
 SELECT gen_jobs.job_key, gen_jobs.call_id, gen_jobs.client, gen_jobs.tool, gen_jobs.group_id, gen_jobs.agent_id, gen_jobs.agent_type, gen_jobs.called_at, gen_jobs.returned_at, gen_jobs.status
