@@ -163,7 +163,8 @@ STATEMENTS: dict[str, ClauseElement] = {
     "session": _by(schema.sessions, "session_key"),
     "put_turn": _put_turn(),
     "session_turns": _by(_turns, "session_key"),
-    "turns": _by(_turns, "session_key", "agent_id").order_by(_turns.c.started_at, _turns.c.turn_id),
+    # A turn of unknown beginning is first: SQLite puts nulls there by itself, PostgreSQL does not.
+    "turns": _by(_turns, "session_key", "agent_id").order_by(_turns.c.started_at.nulls_first(), _turns.c.turn_id),
     "put_job": _put(schema.jobs),
     "job": _by(schema.jobs, "job_key"),
     "put_agent": _put(schema.agents),

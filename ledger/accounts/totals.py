@@ -41,6 +41,13 @@ class _Sum:
         self.last_at = -(1 << 62)
         self.left: set[int] = set()
 
+    def copy(self) -> _Sum:
+        """Return the same, to be added to."""
+        same = _Sum()
+        same.amounts, same.first_at, same.last_at = self.amounts, self.first_at, self.last_at
+        same.left = set(self.left)
+        return same
+
     def add(self, other: _Sum) -> None:
         self.amounts = list(map(add, self.amounts, other.amounts))
         self.first_at = min(self.first_at, other.first_at)
@@ -205,8 +212,9 @@ class TotalsChange:
             ):
                 known = cells.get(cell)
                 if known is None:
-                    known = cells[cell] = _Sum()
-                known.add(total)
+                    cells[cell] = total.copy()
+                else:
+                    known.add(total)
         return cells
 
     def _bounds(self, cell: Cell) -> Any:

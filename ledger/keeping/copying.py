@@ -14,10 +14,10 @@ from ledger.evidence.purge import Purged, purged_names
 from ledger.log.blobs import Blob
 from ledger.log.log import Head, Log, may_write, version_tuple
 
-PAGE_EVENTS = 2000
-"""How many events are read at once, and adopted in one commit."""
-BATCH_BYTES = 4 << 20
-"""A commit ends at whichever comes first: so much data, or so much text."""
+PAGE_EVENTS = 250
+"""How many events are read at once."""
+BATCH_EVENTS, BATCH_BYTES = 2000, 4 << 20
+"""A commit ends at whichever comes first: so many events, or so much data and text."""
 
 _NAMING = frozenset(("lines.observed", "records.observed"))
 """Types of events whose texts can be purged."""
@@ -132,18 +132,28 @@ Texts = dict[bytes, list[Blob]]
 
 
 def _batches(source: Log, here: dict[str, int], begin: int, until: int) -> Iterator[tuple[list[Event], Texts]]:
-    """Yield what is lacking in (begin, until] with its texts, in portions of one commit each."""
+    """Yield what is lacking in (begin, until] with its texts, in batches of one commit each."""
+    batch: list[Event] = []
+    texts: Texts = {}
+    size = 0
     while begin < until and (page := source.events_after(begin, PAGE_EVENTS)):
-        news = [event for event in page if event.version > here.get(event.stream_id, 0) and event.position <= until]
-        if news:
-            first, last = news[0].position - 1, news[-1].position
-            sizes = source.blob_sizes(first, last)
-            for batch in _portions(news, sizes):
-                yield batch, _texts(source, batch) if sizes else {}
         begin = page[-1].position
+        news = [event for event in page if event.version > here.get(event.stream_id, 0) and event.position <= until]
+        sizes = source.blob_sizes(news[0].position - 1, news[-1].position) if news else {}
+        for portion in _portions(news, sizes):
+            if any(event.position in sizes for event in portion):
+                texts |= _texts(source, portion)
+            batch += portion
+            size += sum(len(event.data) + sizes.get(event.position, 0) for event in portion)
+            if size >= BATCH_BYTES or len(batch) >= BATCH_EVENTS:
+                yield batch, texts
+                batch, texts, size = [], {}, 0
+    if batch:
+        yield batch, texts
 
 
 def _portions(events: list[Event], sizes: dict[int, int]) -> Iterator[list[Event]]:
+    """Yield a page's events in parts whose texts are read at once."""
     batch: list[Event] = []
     size = 0
     for event in events:

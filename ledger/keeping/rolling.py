@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from ledger.accounts.catchup import catch_up
+from ledger.accounts.catchup import catch_up, snapshot
 from ledger.errors import LogReadOnly, LogUnavailable, UsageError
 from ledger.events.book import LogRolled
 from ledger.events.envelope import NewEvent
@@ -20,6 +21,10 @@ from ledger.log.prepare import prepare
 from ledger.log.sqlite_log import SqliteLog
 from ledger.log.volumes import CLOSED
 from ledger.sql import script
+
+RECENT_DAYS = 14
+"""Files that changed since then are likely to go on: what was read of them stays at hand, since lines that are read
+later may belong to responses of before."""
 
 Progress = Callable[[int, int], None]
 """Called with (pages copied, pages to copy)."""
@@ -62,7 +67,7 @@ def roll(log: Log, progress: Progress | None = None) -> Rolled:
             catch_up(log)
             archive = _archive(log, progress)
             volume = log.volume
-            _begin_volume(log, archive, seal)
+            _begin_volume(log, archive, seal, _recent(log))
             _shrink(log)
     except sqlite.Error as error:
         raise LogUnavailable(sqlite.explain(error, log.path)) from error
@@ -120,12 +125,19 @@ def _close(path: Path) -> None:
         connection.close()
 
 
-def _begin_volume(log: SqliteLog, archive: Path, seal: Made) -> None:
+def _recent(log: SqliteLog) -> list[tuple[str]]:
+    """Return the streams of files that changed lately."""
+    since_ns = time.time_ns() - RECENT_DAYS * 86_400 * 1_000_000_000
+    with snapshot(log) as view:
+        return list(view.store.query("SELECT stream_id FROM gen_sources WHERE mtime_ns >= ?", since_ns))
+
+
+def _begin_volume(log: SqliteLog, archive: Path, seal: Made, recent: list[tuple[str]]) -> None:
     """Leave in the log's file what the next volume begins with; all of it or nothing.
 
-    That are the events of the books with their texts (prices, labels, seals: what programs read whole), the heads of
-    all streams, and what the log says of itself. The tables are made anew: nobody deletes an event, and the guards
-    stay as they are.
+    That are, with their texts, the events of the books (prices, labels, seals: what programs read whole) and of
+    recent sources, the heads of all streams, and what the log says of itself. The tables are made anew: nobody
+    deletes an event, and the guards stay as they are.
     """
     execute, position = log.connection.execute, seal.event.position
     body = LogRolled(log.volume, archive.name, position, seal.body.digest)
@@ -133,8 +145,11 @@ def _begin_volume(log: SqliteLog, archive: Path, seal: Made) -> None:
         if log.head_position() != position:
             raise LogUnavailable(f"{log.path}: is written without its lock: stop what writes it, then roll again")
         carried = [(*head[:3], _position(log, *head[:2])) for head in log.heads()]
-        execute(f"CREATE TEMP TABLE kept AS SELECT * FROM main.events WHERE stream_id = '{BOOK}' "
-                f"OR (stream_id > '{BOOK}:' AND stream_id < '{BOOK};')")  # fmt: skip
+        execute("CREATE TEMP TABLE recent (stream_id TEXT PRIMARY KEY)")
+        log.connection.executemany("INSERT INTO recent VALUES (?)", recent)
+        execute("CREATE TEMP TABLE kept AS SELECT * FROM main.events WHERE stream_id IN (SELECT * FROM temp.recent) "
+                f"OR stream_id = '{BOOK}' OR (stream_id > '{BOOK}:' AND stream_id < '{BOOK};')")  # fmt: skip
+        execute("DROP TABLE temp.recent")
         execute("CREATE TEMP TABLE kept_links AS SELECT * FROM main.event_blobs "
                 "WHERE event_id IN (SELECT event_id FROM kept)")  # fmt: skip
         execute("CREATE TEMP TABLE kept_blobs AS SELECT * FROM main.blobs "

@@ -17,6 +17,9 @@ DECLARE
   known bigint[];
   wrong record;
 BEGIN
+  IF current_setting('synchronous_commit') = 'off' THEN
+    PERFORM set_config('synchronous_commit', 'on', true);  -- what is taken in is on the disk when that is said
+  END IF;
   WITH offered AS MATERIALIZED (
     SELECT o.number, decode(o.event_id, 'hex') AS event_id, o.session_id, o.stream_id, o.version, o.type, o.schema,
       o.at, o.writer, decode(o.cause, 'hex') AS cause, o.turn, o.span, o.data,

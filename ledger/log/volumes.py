@@ -1,8 +1,9 @@
 """A log in several files: `ledger roll` closes what there is into a file of its own, and the log goes on after it.
 
-The newest volume lies where the log always was. It has all events of the books, also of before, and a table of the
-heads that streams had when it began (`carried`); what else is older is read from the volumes before, each of which
-names the one before it. They are opened when something is asked that only they know.
+The newest volume lies where the log always was. It has a table of the heads that streams had when it began
+(`carried`), and of some streams also events of before: of the books all, of recent sources the last ones up to that
+head. What else is older is read from the volumes before, each of which names the one before it. They are opened when
+something is asked that only they know.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from postgres_server import new_place
 
 from ledger.accounts.amounts import AMOUNTS, DIMENSIONS
 from ledger.accounts.catchup import View, catch_up, snapshot
@@ -422,11 +424,17 @@ def told(streams: Streams, order: Sequence[tuple[str, bool]]) -> str:
 # the properties
 
 
-def folded(world: World) -> list[Accounts]:
+WHERE = st.sampled_from(["file", "file", "file", "server"])
+"""Where the log of the second order lies: a quarter on PostgreSQL."""
+
+
+def folded(world: World, where: str = "file") -> list[Accounts]:
     """Return the accounts after each order; every invariant must hold each time."""
     found = []
-    for order in world.orders:
-        with TemporaryDirectory(prefix="tallybook-fold-") as folder, Log.create(Path(folder) / "ledger.db") as log:
+    for number, order in enumerate(world.orders):
+        with TemporaryDirectory(prefix="tallybook-fold-") as folder, ExitStack() as stack:
+            on_server = number and where == "server"
+            log = stack.enter_context(Log.open(new_place()) if on_server else Log.create(Path(folder) / "ledger.db"))
             fill(log, world.streams, order)
             assert [outcome for outcome in check(log, full=True) if not outcome.ok] == []
             with snapshot(log) as view:
@@ -435,13 +443,13 @@ def folded(world: World) -> list[Accounts]:
 
 
 @examples(30, 4000)
-@given(worlds_in_two_mixtures())
-def test_every_invariant_holds_and_no_order_matters(world: World) -> None:
-    """Sums, tree, keys and prices hold, live = rebuilt, and another mixture gives the same accounts.
+@given(worlds_in_two_mixtures(), WHERE)
+def test_every_invariant_holds_and_no_order_matters(world: World, where: str) -> None:
+    """Sums, tree, keys and prices hold, live = rebuilt; another mixture gives the same accounts, also on PostgreSQL.
 
     OBS-19, OBS-26, OBS-27, OBS-46, OBS-51, OBS-53.
     """
-    first, second = folded(world)
+    first, second = folded(world, where)
     assert second.spans == first.spans
     assert second == first
 
@@ -451,15 +459,15 @@ PRICED = ("named", "priced_by", "cost_nanousd", "first_cost_nanousd", "lower_bou
 
 
 @examples(10, 1000)
-@given(worlds_in_two_mixtures(one_price=False))
-def test_prices_that_were_set_between_two_readings(world: World) -> None:
+@given(worlds_in_two_mixtures(one_price=False), WHERE)
+def test_prices_that_were_set_between_two_readings(world: World, where: str) -> None:
     """Files repeat a response, read at different prices: every invariant holds, and only the price may differ.
 
     OBS-26, OBS-51.
     """
     first, second = (
         {span: {name: row[name] for name in row if name not in PRICED} for span, row in found.spans.items()}
-        for found in folded(world)
+        for found in folded(world, where)
     )
     assert second == first
 

@@ -235,6 +235,8 @@ def test_a_log_that_is_none(command: Command, place: str, tmp_path: Path, ledger
         "explain": ["x"],
         "prices show": ["claude-opus-4-5-20251101"],
         "prices set": ["x", "--input", "1"],
+        "copy": ["--to", "other.db"],
+        "backup": ["other.db"],
     }
     refused = ledger(*command.name, *given.get(" ".join(command.name), []), "--db", place)
     if refused.code == 2:

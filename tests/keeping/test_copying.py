@@ -26,7 +26,7 @@ from books import (
 
 from ledger.accounts.catchup import snapshot
 from ledger.cli import run
-from ledger.errors import Diverged, InvalidEvent, LogReadOnly, UsageError
+from ledger.errors import Diverged, InvalidEvent, LogReadOnly, LogTooNew, UsageError
 from ledger.events.envelope import NewEvent
 from ledger.events.sources import Context, Failure, LinesObserved, SourceOpened, SourceTruncated
 from ledger.evidence.kept import as_file, hold_against, read_file
@@ -314,6 +314,42 @@ def test_who_may_not_write_the_target_is_told(books: Any, tmp_path: Path) -> Non
         copy(source, readonly)
     with pytest.raises(UsageError, match="is the log that is copied"):
         copy(source, source)
+
+
+@pytest.mark.parametrize(
+    ("side", "key", "value", "error", "said"),
+    [
+        ("source", "min_writer", "9.0", LogTooNew, "is written by a newer tallybook"),
+        ("target", "min_writer", "0.0.1", UsageError, "older programs than 0.1.0 may write there"),
+        ("source", "hash_recipe", "2", UsageError, "has another hash recipe"),
+    ],
+)
+def test_logs_that_do_not_go_together(
+    books: Any, side: str, key: str, value: str, error: type[Exception], said: str
+) -> None:
+    """What each says of who may write it, and how it is hashed, is respected."""
+    source, target = books.filled("sqlite"), books.empty("sqlite")
+    changed = {"source": source, "target": target}[side]
+    changed.connection.execute("UPDATE log_meta SET value = ? WHERE key = ?", (value, key))
+    with pytest.raises(error, match=said):
+        copy(source, target)
+    assert target.head_position() == 0
+
+
+def test_a_log_that_a_newer_program_took_over_takes_in_nothing(books: Any, kind: str) -> None:
+    """Also where that happens after it was opened."""
+    source, target = books.filled("sqlite"), books.empty(kind)
+    place = target.place
+    if kind == "sqlite":
+        target.connection.execute("UPDATE log_meta SET value = '9.0' WHERE key = 'min_writer'")
+    else:
+        import psycopg
+
+        with psycopg.connect(place.url, autocommit=True) as owner:
+            owner.execute(f"UPDATE {place.schema}.log_meta SET value = '9.0' WHERE key = 'min_writer'")
+    with pytest.raises(LogTooNew, match="taken this log over"):
+        target.adopt(list(source.all_events()))
+    assert target.head_position() == 0
 
 
 # the command

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import time
@@ -106,6 +107,59 @@ def test_an_import_goes_on_where_it_was(books: Any, tmp_path: Path) -> None:
     apart = ("sources", "spans", "sightings", "quotes")  # they say where and when something was read
     assert accounts(log, apart) == accounts(plain, apart)
     assert failing(log) == []
+
+
+def halved(home: Path) -> dict[Path, bytes]:
+    """Cut every session file in the middle; return what it was."""
+    whole = {path: path.read_bytes() for path in home.rglob("*.jsonl")}
+    for path, content in whole.items():
+        lines = content.splitlines(keepends=True)
+        path.write_bytes(b"".join(lines[: len(lines) // 2]))
+    return whole
+
+
+@pytest.mark.parametrize("days", [1, 60])
+def test_sessions_that_go_on_need_no_archive(books: Any, tmp_path: Path, days: int) -> None:
+    """What was read lately stays at hand. What is older waits for the archive, and is whole when it is back."""
+    home = tmp_path / "home"
+    shutil.copytree(TREE, home)
+    whole = halved(home)
+    long_ago = time.time() - 86_400 * days
+    for path in whole:
+        os.utime(path, (long_ago, long_ago))
+    log = books.filled("sqlite", home)
+    archive = roll(log).archive
+    log.close()
+    archive.rename(tmp_path / "elsewhere.db")
+    log = books.open(log.place)
+    for path, content in whole.items():
+        path.write_bytes(content)
+    if days < rolling.RECENT_DAYS:
+        imported(log, home)
+        assert run(["verify", "--db", str(log.place)]) == 0
+    else:
+        with pytest.raises(VolumeMissing, match="is not there, and holds the log's events up to position"):
+            imported(log, home)
+    (tmp_path / "elsewhere.db").rename(archive)
+    imported(log, home)
+    apart = ("sources", "spans", "sightings", "quotes")
+    assert accounts(log, apart) == accounts(books.filled("sqlite", home), apart)
+    assert failing(log) == []
+
+
+def test_a_rolled_log_takes_in_what_another_has(books: Any, tmp_path: Path) -> None:
+    """Streams that it knows of before go on; what is in a volume that is not there is known by its head."""
+    source, target = books.filled("sqlite"), books.empty("sqlite")
+    append(source, "source:old", *range(20))
+    copy(source, target)
+    archive = roll(target).archive
+    archive.rename(tmp_path / "elsewhere.db")
+    append(source, "source:old", 20, 21)
+    assert copy(source, target).events == 2
+    assert target.stream_version("source:old") == 22
+    (tmp_path / "elsewhere.db").rename(archive)
+    assert events(target)["source:old"] == events(source)["source:old"]
+    assert failing(target) == []
 
 
 def test_an_append_finds_streams_of_before(books: Any) -> None:

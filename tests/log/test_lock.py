@@ -44,6 +44,18 @@ def test_a_second_process_waits_and_gets_the_lock(child: Any, place: Path) -> No
     assert process.wait() == 0
 
 
+def test_whoever_has_it_may_take_it_again(place: Path) -> None:
+    """It is given back when the outermost of its holder's turns ends, also where an inner one fails."""
+    lock = CommitLock(place)
+    with lock:
+        with pytest.raises(ValueError, match="inner"), lock:
+            raise ValueError("inner")
+        with pytest.raises(LogUnavailable), CommitLock(place, timeout_s=0.05):
+            pass
+    with CommitLock(place, timeout_s=0.05):
+        pass
+
+
 def test_the_time_out_names_the_holder(child: Any, place: Path) -> None:
     """Whoever waited too long is told which process to look at, in one line."""
     _, pid = holder(child, place)

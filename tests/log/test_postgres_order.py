@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -10,13 +11,17 @@ from typing import Any
 
 import psycopg
 import pytest
-from postgres_server import Server, text_of
+from postgres_server import Server, new_place, text_of
 
-from ledger.errors import LogUnavailable
+from ledger.accounts.catchup import snapshot
+from ledger.errors import LogReadOnly, LogUnavailable
 from ledger.events.envelope import Event, NewEvent
+from ledger.events.sources import SourceOpened
+from ledger.ids import new_id
 from ledger.log import postgres
-from ledger.log.location import PostgresPlace
+from ledger.log.location import PostgresPlace, resolve
 from ledger.log.log import Log, StreamAppend
+from ledger.log.postgres_init import init
 from ledger.log.postgres_log import PostgresLog
 
 MakeEvent = Callable[..., NewEvent]
@@ -34,6 +39,11 @@ def appended_by_hand(connection: Any, stream: str) -> None:
     parts = f'[{{"stream": "{stream}", "expected": 0, "count": 1}}]'
     event = f'[{{"id": "{event_id}", "type": "source.truncated", "schema": 1, "data": "{{}}"}}]'
     connection.execute(BY_HAND, (parts, event_id, event))
+
+
+def opened() -> NewEvent:
+    """Return the first event of a file, without which the fold takes no other."""
+    return NewEvent(body=SourceOpened("claude-code", "/a", "/"), event_id=new_id())
 
 
 class Tail(threading.Thread):
@@ -169,8 +179,6 @@ def test_two_logs_of_one_database_do_not_wait_for_each_other(
     schema: PostgresPlace, pg_log: PostgresLog, server: Server, event: MakeEvent
 ) -> None:
     """The lock is the log's, not the database's."""
-    from postgres_server import new_place
-
     with raw(pg_log.place) as slow, Log.open(new_place()) as other:
         appended_by_hand(slow, "slow")
         assert other.append([StreamAppend("a", 0, [event(1)])]) == [1]
@@ -180,13 +188,7 @@ def test_two_logs_of_one_database_do_not_wait_for_each_other(
 @pytest.mark.parametrize("how", ["default_transaction_read_only", "readonly"])
 def test_who_may_only_read_is_answered(pg_log: PostgresLog, event: MakeEvent, how: str) -> None:
     """A database that is set to read only, as a standby is, answers, folds in memory, and refuses to append."""
-    from ledger.accounts.catchup import snapshot
-    from ledger.errors import LogReadOnly
-    from ledger.events.sources import SourceOpened
-    from ledger.ids import new_id
-
-    first = NewEvent(body=SourceOpened("claude-code", "/a", "/"), event_id=new_id())
-    pg_log.append([StreamAppend("a", 0, [first])])
+    pg_log.append([StreamAppend("a", 0, [opened()])])
     url = pg_log.place.url
     if how != "readonly":
         url += f"&options=-c%20{how}%3Don"
@@ -198,3 +200,35 @@ def test_who_may_only_read_is_answered(pg_log: PostgresLog, event: MakeEvent, ho
         with pytest.raises(LogReadOnly):
             log.append([StreamAppend("a", 1, [event(2)])])
     assert pg_log.head_position() == 1
+
+
+def test_a_standby_is_read(other_server: Server, event: MakeEvent) -> None:
+    """A second server that follows the first answers what it has received, folds in memory, and refuses to append."""
+    place = resolve(other_server.url())
+    assert isinstance(place, PostgresPlace)
+    init(place)
+    standby = Server(other_server.folder, other_server.data.name + "-standby")
+    with Log.open(place) as log:
+        log.append([StreamAppend("a", 0, [opened()])])
+        words = ("-h", other_server.data, "-U", "postgres", "-D", standby.data, "-R", "-X", "stream", "-c", "fast")
+        standby.data.mkdir(0o700)
+        shutil.chown(standby.data, other_server.data.stat().st_uid)
+        other_server.run("pg_basebackup", *words)
+        for left in standby.data.glob(".s.PGSQL.*"):  # the first one's socket, which is in its folder
+            left.unlink()
+        standby.start()
+        try:
+            log.append([StreamAppend("a", 1, [event(2)])])
+            with Log.open(resolve(standby.url())) as copy:
+                deadline = time.monotonic() + 30
+                while copy.head_position() < 2 and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                assert copy.readonly
+                copy.settle()
+                with snapshot(copy) as view:
+                    assert (view.position, view.folded) == (2, 2)
+                with pytest.raises(LogReadOnly):
+                    copy.append([StreamAppend("a", 2, [event(3)])])
+        finally:
+            standby.stop()
+            shutil.rmtree(standby.data, ignore_errors=True)

@@ -47,6 +47,7 @@ SETTINGS = {
 _ACCESS = """# TYPE DATABASE USER METHOD
 local all +needs_password scram-sha-256
 local all all trust
+local replication all trust
 """
 
 

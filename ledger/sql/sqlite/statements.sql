@@ -338,7 +338,7 @@ WHERE gen_quotes.superseded_by != 0;
 -- name: turns
 SELECT gen_turns.turn_key, gen_turns.turn_id, gen_turns.session_key, gen_turns.agent_id, gen_turns.started_at
 FROM gen_turns
-WHERE gen_turns.session_key = ? AND gen_turns.agent_id = ? ORDER BY gen_turns.started_at, gen_turns.turn_id;
+WHERE gen_turns.session_key = ? AND gen_turns.agent_id = ? ORDER BY gen_turns.started_at NULLS FIRST, gen_turns.turn_id;
 
 -- name: unpriced_of_quote
 SELECT gen_spans.span_id
