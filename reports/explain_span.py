@@ -18,7 +18,6 @@ from ledger.accounts.rows import Dimensions, SpanRow, contribution
 from ledger.events.book import QuoteSuperseded, SpanPriced
 from ledger.events.envelope import Event
 from ledger.events.registry import decode
-from ledger.events.sources import LinesObserved
 from ledger.log.log import Log
 from ledger.prices.pricing import Priced, price
 from ledger.prices.quote import Quote
@@ -103,7 +102,7 @@ class Opener:
 
     def __init__(self, log: Log, view: View) -> None:
         self.log, self.store = log, view.store
-        self._streams: dict[int, str] = {}
+        self._events: dict[int, tuple[str, str]] = {}
         self._paths: dict[str, str] = {}
         self._book = QuoteBook(view.store)
         self._booking = Booking(Known(view.store), self._book, self._event_at)
@@ -126,7 +125,7 @@ class Opener:
         """Open one span."""
         if len(self._booking.bodies) >= _EVENTS_KEPT:
             self._booking.bodies.clear()
-            self._streams.clear()
+            self._events.clear()
         usage = self._booking.usage_of(row) if values.kind == "model" else None
         again = copy_of(row)
         first = final = None
@@ -146,19 +145,18 @@ class Opener:
 
     def _event_at(self, position: int) -> Event:
         event = self.log.event_at(position)
-        self._streams[position] = event.stream_id
+        self._events[position] = event.stream_id, event.type
         return event
 
     def _place(self, row: SpanRow) -> Place:
         position, index = row.source_position, row.source_index
         body: Any = self._booking.body(position)
-        if position not in self._streams:
-            self._streams[position] = self.log.event_at(position).stream_id
-        stream = self._streams[position]
+        if position not in self._events:
+            self._event_at(position)
+        stream, type_ = self._events[position]
         observations = getattr(body, "observations", ())
         number = observations[index].o if index < len(observations) else None
-        lines = isinstance(body, LinesObserved)
-        offset, record = (number, None) if lines else (None, number)
+        offset, record = (number, None) if type_ == "lines.observed" else (None, number)
         return Place(position, index, stream, self._path(stream), offset, record)
 
     def _path(self, stream: str) -> str:

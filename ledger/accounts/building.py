@@ -129,7 +129,7 @@ class Building(Fold):
             super().settle()
             yield
         for agents in _chunks(self._late_agents):
-            self.known.changed_agents = set(agents)
+            self.known.changed_agents = {key for key in agents if self.known.agent(*key) is not None}
             super().settle()
             yield
         yield from self._observe_later()

@@ -42,6 +42,7 @@ class SchemaConnection:
     Error = psycopg.Error
     OperationalError = psycopg.OperationalError
     IntegrityError = psycopg.IntegrityError
+    LockNotAvailable = psycopg.errors.LockNotAvailable
 
     def __init__(self, place: PostgresPlace, *, readonly: bool = False) -> None:
         self.place, self._cursors = place, 0

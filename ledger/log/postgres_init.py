@@ -111,21 +111,20 @@ def _manage(connection: postgres.SchemaConnection, place: PostgresPlace) -> dict
     names = {kind: said.get(f"role_{kind}") or _role_name(database, place.schema, kind) for kind in ROLES}
     there = {name for (name,) in execute("SELECT rolname FROM pg_roles")}
     missing = [name for name in names.values() if name not in there]
-    owns, makes_roles = execute(
-        "SELECT pg_has_role(c.relowner, 'USAGE'), r.rolcreaterole OR r.rolsuper FROM pg_class c, pg_roles r "
-        "WHERE c.oid = ?::regclass AND r.rolname = current_user", (f"{schema}.events",)
-    ).fetchone()  # fmt: skip
+    owns, manages, makes_roles = execute(_MAY, (f"{schema}.events",)).fetchone()
     if owns:
         _make_routines(connection, schema)
     if missing and not makes_roles:
         return {}
-    if not owns:
+    if not (owns and manages):
         return names
     for name in missing:
         execute(f"CREATE ROLE {_quoted(name)} NOLOGIN")
     for name in names.values():  # to hand things to a role, one must be a member of it
         if not execute("SELECT pg_has_role(?::name, 'USAGE')", (name,)).fetchone()[0]:
             execute(f"GRANT {_quoted(name)} TO CURRENT_USER")
+    if not execute("SELECT pg_has_role(?::name, ?::name, 'MEMBER')", (names["owner"], names["writer"])).fetchone()[0]:
+        execute(f"GRANT {_quoted(names['writer'])} TO {_quoted(names['owner'])}")
     _grant(connection, place, {kind: _quoted(name) for kind, name in names.items()})
     for kind, name in names.items():
         if f"role_{kind}" not in said:
@@ -155,6 +154,10 @@ def _grant(connection: postgres.SchemaConnection, place: PostgresPlace, roles: d
 
 
 _SYSTEM_ALONE = "SET LOCAL search_path = pg_catalog, pg_temp"
+# Whether this user owns the log's tables, its schema too, and may make roles.
+_MAY = """SELECT pg_has_role(c.relowner, 'USAGE'), pg_has_role(n.nspowner, 'USAGE'), r.rolcreaterole OR r.rolsuper
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, pg_roles r
+WHERE c.oid = ?::regclass AND r.rolname = current_user"""
 _ANYTHING = """SELECT 1 FROM pg_class WHERE relnamespace = ?::regnamespace
 UNION ALL SELECT 1 FROM pg_proc WHERE pronamespace = ?::regnamespace"""
 # Of a name there may be more, made by writers: those are theirs.

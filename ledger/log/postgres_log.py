@@ -28,7 +28,8 @@ WHERE p.proname = 'append_events' AND p.pronamespace = ?::regnamespace"""
 _HOLDER = """SELECT a.application_name, a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.locktype = 'advisory' AND l.granted AND l.objid = 'events'::regclass::oid
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
-_MAY_ACT_AS = "SELECT 1 FROM pg_roles WHERE rolname = ? AND pg_has_role(oid, 'MEMBER')"
+_MAY_ACT_AS = """SELECT pg_has_role(oid, CASE WHEN current_setting('server_version_num')::int >= 160000
+  THEN 'SET' ELSE 'MEMBER' END) FROM pg_roles WHERE rolname = ?"""
 
 
 PROGRAM = ".".join(str(part) for part in version_tuple(__version__))
@@ -72,14 +73,22 @@ class PostgresLog(Log):
                 f"{self.place}: has an older log format ({said.get('format')}): its owner runs `ledger init`"
             )
         self._log_id = said.get("log_id", "")
-        writer = said.get("role_writer", "")
-        if writer and self.connection.execute(_MAY_ACT_AS, (writer,)).fetchone():
-            # Whoever folds acts as the one role, so that everyone who may fold may replace anyone's projections.
-            self.connection.execute(f'SET ROLE "{writer}"')
+        acts = self._act_as(said.get("role_writer", ""))
         if self.readonly:
             return
-        may_append, self._may_fold = self.connection.execute(_RIGHTS, (f'"{self.place.schema}"',)).fetchone()
+        may_append, may_make = self.connection.execute(_RIGHTS, (f'"{self.place.schema}"',)).fetchone()
+        self._may_fold = may_make and acts
         self.readonly = not may_append or not may_write(said.get("min_writer", "0"))
+
+    def _act_as(self, writer: str) -> bool:
+        """Take the writer's role on; return whether what is made from now on may be replaced by everyone who folds.
+
+        Where there are no roles, the log is one user's alone.
+        """
+        row = self.connection.execute(_MAY_ACT_AS, (writer,)).fetchone()
+        if row is not None and row[0]:
+            self.connection.execute('SET ROLE "' + writer.replace('"', '""') + '"')
+        return row is None or bool(row[0])
 
     @property
     def log_id(self) -> str:

@@ -207,6 +207,27 @@ def test_projections_belong_to_the_role_so_that_any_writer_replaces_them(
             assert (view.position, view.folded) == (4, 0)
 
 
+def test_the_owner_folds_as_a_writer_and_who_may_not_act_as_one_folds_in_memory(
+    filled: PostgresLog, people: People, server: Server, event: MakeEvent
+) -> None:
+    """Projections are only made where every writer may replace them later."""
+    with Log.open(people.owner) as log:
+        log.append([StreamAppend("a", 3, [event(4)])])
+        assert rebuild(log) == 4
+    writer = init(filled.place).roles["writer"]
+    inherits = f"inherits_{writer}"
+    with server.connect() as admin:
+        admin.execute(f'CREATE ROLE "{inherits}" LOGIN')
+        admin.execute(f'GRANT "{writer}" TO "{inherits}" WITH INHERIT TRUE, SET FALSE')
+    with Log.open(as_user(filled.place, inherits)) as log:
+        assert log.append([StreamAppend("a", 4, [event(5)])]) == [5]
+        assert not log.accounts_writable
+        with snapshot(log) as view:
+            assert (view.position, view.folded) == (5, 1)
+    with Log.open(people.writer) as log:
+        assert rebuild(log) == 5
+
+
 @pytest.mark.parametrize("folded", [True, False], ids=["behind", "nothing folded"])
 def test_a_reader_folds_what_is_missing_for_itself(
     pg_log: PostgresLog, people: People, event: MakeEvent, folded: bool

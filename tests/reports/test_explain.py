@@ -294,10 +294,10 @@ def test_a_span_that_had_no_price(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("change", "figure"),
     [
-        ("UPDATE g1_totals SET output = output + 1 WHERE grain = 1", "output"),
-        ("UPDATE g1_totals SET cost_nanousd = cost_nanousd + 1 WHERE grain = 1", "cost_nanousd"),
-        ("UPDATE g1_totals SET unpriced_spans = unpriced_spans + 1 WHERE grain = 1", "unpriced_spans"),
-        ("UPDATE g1_totals SET requests = requests + 1 WHERE grain = 1", "requests"),
+        ("UPDATE g1_totals SET output = output + 1 WHERE grain = 3", "output"),
+        ("UPDATE g1_totals SET cost_nanousd = cost_nanousd + 1 WHERE grain = 3", "cost_nanousd"),
+        ("UPDATE g1_totals SET unpriced_spans = unpriced_spans + 1 WHERE grain = 3", "unpriced_spans"),
+        ("UPDATE g1_totals SET requests = requests + 1 WHERE grain = 3", "requests"),
     ],
 )
 @pytest.mark.parametrize("format_", ["table", "json", "csv"])
@@ -320,7 +320,7 @@ def test_a_figure_that_lies_is_said_to(db: Path, explained: Explained, change: s
 def test_a_row_of_the_accounts_that_lies_is_named(db: Path, explained: Explained) -> None:
     """OBS-55: a span whose booked tokens are not those of its event does not hide behind totals that agree with it."""
     with sqlite.connect(Path(f"{db}.accounts")) as connection:
-        for table, where in (("g1_spans", f"span_id = '{SEARCHED}'"), ("g1_totals", "grain = 1 AND output = 980")):
+        for table, where in (("g1_spans", f"span_id = '{SEARCHED}'"), ("g1_totals", "grain = 3 AND output = 980")):
             assert connection.execute(f"UPDATE {table} SET output = output + 5 WHERE {where}").rowcount <= 1
     connection.close()
     code, out, err = explained(SEARCHED, "--format", "json")

@@ -94,8 +94,8 @@ DECLARE
   known bigint;
   found bigint[] := '{}';
 BEGIN
-  SELECT count(*) INTO known FROM unnest(string_to_array(ids, ',')) AS n(id)
-  JOIN log_schema.events e ON e.event_id = decode(n.id, 'hex');
+  SELECT count(*) INTO known FROM log_schema.events e
+  WHERE e.event_id = ANY (ARRAY(SELECT decode(n.id, 'hex') FROM unnest(string_to_array(ids, ',')) AS n(id)));
   IF known > 0 THEN
     RETURN log_schema.known_versions(parts, ids, events, known);
   END IF;
