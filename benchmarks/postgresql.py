@@ -3,9 +3,10 @@
     python benchmarks/postgresql.py [--seconds 5] [--writers 8]
 
 A cluster is made for the run, on the disk of /tmp, with the server's own defaults (every commit waits for the disk).
-Prints one JSON object: what `writers.py` measures of the log, how many commits share one sync of the disk, and what
-pgbench gets in the same cluster for bare inserts of such rows: without any order, and one after the other, each
-holding a lock until its commit is on the disk, which is the plain way to keep positions in the order of commits.
+Prints one JSON object: what `writers.py` measures of the log; what pgbench gets in the same cluster for bare inserts of
+such rows: without any order, and one after the other, each holding a lock until its commit is on the disk, which is the
+plain way to keep positions in the order of commits; what one such insert takes alone; and how many of the log's commits
+go into that time.
 """
 
 from __future__ import annotations
@@ -66,11 +67,13 @@ def main() -> None:
         assert isinstance(place, PostgresPlace)
         init(place)
         answer = measured(server.url(), asked.writers, asked.seconds)
-        answer["commits_a_sync"] = round(answer["commits_per_second"] * answer["fsync_ms"] / 1000, 2)
         with server.connect() as admin:
             admin.execute("CREATE TABLE bare (n bigserial PRIMARY KEY, a text, b uuid UNIQUE)")
         for name, script in SCRIPTS.items():
             answer[name] = benched(server, script, asked.writers, asked.seconds)
+        alone = benched(server, BARE, 1, asked.seconds)
+        answer["bare_insert_alone_ms"] = round(1000 / alone, 3)  # a sync of the write-ahead log, and little else
+        answer["commits_a_sync"] = round(answer["commits_per_second"] / alone, 1)
         print(json.dumps(answer, indent=1))
     finally:
         end_run(run)
