@@ -151,8 +151,7 @@ def explain(error: Exception, place: str, secret: str | None = None) -> str:
     """Return one line that says what is wrong with the database and what to do next; never the password `secret`."""
     state = getattr(error, "sqlstate", None) or ""
     text = " ".join(str(error).split())
-    if secret:
-        text = text.replace(secret, "***")
+    said = _reason(text, secret)
     if state.startswith("28") or any(words in text for words in _WHO) or _NO_ROLE.search(text):
         return f"{place}: the server refuses this user or password: check the URL, PGPASSWORD or ~/.pgpass"
     if state == "3D000" or ("database" in text and "does not exist" in text):
@@ -162,15 +161,16 @@ def explain(error: Exception, place: str, secret: str | None = None) -> str:
     if state in ("53100", "53200"):
         return f"{place}: the server is out of disk or memory: free some; nothing was half-written"
     if state == "42501":
-        return f"{place}: your role may not do this ({text}): ask the log's owner for the role it needs"
+        return f"{place}: your role may not do this ({said}): ask the log's owner for the role it needs"
     if state == "25006":
         return f"{place}: may only be read here (a read-only role, or a standby server): give the writable one"
     if state.startswith(("57P", "08")) or isinstance(error, psycopg.OperationalError):
-        return f"{place}: the server cannot be reached or broke off ({_reason(text)}): check that it runs, then retry"
-    return f"{place}: {_reason(text)}: run `ledger doctor` for details"
+        return f"{place}: the server cannot be reached or broke off ({said}): check that it runs, then retry"
+    return f"{place}: {said}: run `ledger doctor` for details"
 
 
-def _reason(text: str) -> str:
-    """Return what the server said, at a length that one can read, without any URL."""
-    words = [word if "://" not in word else "..." for word in text.split()]
-    return " ".join(words)[:200]
+def _reason(text: str, secret: str | None) -> str:
+    """Return what the server said, at a length that one can read, without any URL or the secret."""
+    if secret:
+        text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
+    return " ".join(word if "://" not in word else "..." for word in text.split())[:200]

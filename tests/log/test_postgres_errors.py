@@ -86,6 +86,7 @@ def test_a_wrong_password(server: Server, guest: str, capsys: Any, monkeypatch: 
 def test_an_unknown_database_or_user(server: Server, capsys: Any) -> None:
     """The server is there, the database is not."""
     assert "no such database" in refused(server.url("no_such_database"), capsys)
+    assert "no such database" in refused(server.url("no_such_database", password="x"), capsys)
     assert "refuses this user" in refused(server.url(user="no_such_user", password=SECRET), capsys)
 
 
