@@ -185,7 +185,8 @@ class Maker:
             yield (
                 f'{{"k":"response","c":0,"o":{number * 700 + 1},"at":{at},"id":"resp_0{self.word(45)}",'
                 f'"model":"{CODEX_MODELS[model]}","usage":{{"input_tokens":{entered},'
-                f'"cached_input_tokens":{entered * 3 // 4},"output_tokens":{left},"reasoning_output_tokens":{left // 3},"total_tokens":{entered + left}}},'
+                f'"cached_input_tokens":{entered * 3 // 4},"output_tokens":{left},'
+                f'"reasoning_output_tokens":{left // 3},"total_tokens":{entered + left}}},'
                 f'"quote":{3 + model}}}'
             )
         self.responses += count

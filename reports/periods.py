@@ -27,7 +27,9 @@ class Zone:
 
     @property
     def is_utc(self) -> bool:
-        """True where days are UTC days."""
+        """True where days are UTC days: the zone is UTC by name, or the machine's is."""
+        if self._zone is None:
+            return time.tzname == ("UTC", "UTC") and not (time.timezone or time.daylight)
         return self._zone is UTC
 
     def date(self, at_us: int) -> calendar.date:

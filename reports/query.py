@@ -21,6 +21,7 @@ from ledger.accounts.rows import SpanRow, contribution
 from ledger.errors import UsageError
 from reports.figures import Figures
 from reports.labels import is_label, label_columns, label_filters, label_joins
+from reports.months import begins_month, month_begin, utc_months
 from reports.periods import PERIODS, Zone, parse_day
 
 BY = ("session", *DIMENSIONS, *PERIODS)
@@ -101,14 +102,9 @@ def ask(view: View, question: Question) -> Answer:
 def _grain(question: Question) -> int:
     """Return the coarsest grain of time that answers a question exactly."""
     bounds = [at for at in (question.since_us, question.until_us) if at is not None]
-    if set(question.by) & set(PERIODS) <= {"month"} and all(_begins_month(question.zone, at) for at in bounds):
+    if set(question.by) & set(PERIODS) <= {"month"} and all(begins_month(question.zone, at) for at in bounds):
         return GRAIN_MONTH
     return GRAIN_DAY if question.zone.is_utc else GRAIN_QUARTER
-
-
-def _begins_month(zone: Zone, at_us: int) -> bool:
-    moment = zone.moment(at_us)
-    return moment.day == 1 and not (moment.hour or moment.minute or moment.second or moment.microsecond)
 
 
 Groups = dict[tuple[str, ...], Figures]
@@ -121,21 +117,23 @@ def _from_totals(view: View, question: Question, grain: int) -> Groups:
     labelled = _label_columns(question)
     plain += [name for name in labelled if name in question.by]
     columns = [labelled.get(name, f"d.{name}") for name in plain]
-    tables = "gen_totals AS t JOIN gen_dimensions AS d ON d.dimension_id = t.dimension_id"
+    months = utc_months(view) if grain == GRAIN_MONTH and question.zone.is_utc else None
+    tables = f"{months or 'gen_totals'} AS t JOIN gen_dimensions AS d ON d.dimension_id = t.dimension_id"
     if grain == GRAIN_SESSION:
         tables += " JOIN gen_sessions AS s ON s.session_key = t.bucket" + label_joins(labelled, "t.bucket")
         columns += ["s.session_id"] if "session" in question.by else []
     elif timely:
-        columns.append("t.bucket")
+        columns.append(month_begin(view, question.zone) if grain == GRAIN_MONTH else "t.bucket")
     where, parameters = conditions(question, "t.bucket" if grain != GRAIN_SESSION else None)
     sums = ", ".join(f"sum(t.{name})" for name in AMOUNTS)
     sql = f"SELECT {', '.join([*columns, sums])}, min(t.first_at), max(t.last_at) FROM {tables} WHERE t.grain IN (?, ?)"
     sql += "".join(f" AND {condition}" for condition in where)
     if columns:
-        sql += f" GROUP BY {', '.join(columns)}"
+        sql += f" GROUP BY {', '.join(str(number) for number in range(1, len(columns) + 1))}"
+    second = {GRAIN_MONTH: GRAIN_DAY if months else GRAIN_EDGE}.get(grain, grain)
     labels = {name: question.zone.label(name) for name in question.by if name in PERIODS}
     groups: Groups = {}
-    for row in view.store.query(sql, grain, GRAIN_EDGE if grain == GRAIN_MONTH else grain, *parameters):
+    for row in view.store.query(sql, grain, second, *parameters):
         width = len(columns)
         if row[width] is None:
             continue

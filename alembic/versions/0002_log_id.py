@@ -8,6 +8,7 @@ Format: 2
 from __future__ import annotations
 
 from alembic import op
+
 from ledger.ids import id_text, new_id
 
 revision = "0002"
