@@ -33,10 +33,13 @@ OF_THE_LOG: Checks = (
     ("archives", of_volumes.archives),
 )
 """Checks that need no account."""
-OF_THE_ACCOUNTS: Checks = (
+OF_SUMS: Checks = (
     ("totals", of_accounts.totals),
     ("tree", of_accounts.tree),
     ("node sums", of_accounts.node_sums),
+)
+"""Checks of sums over all spans, which take the longest."""
+OF_ROWS: Checks = (
     ("statuses", of_accounts.statuses),
     ("keys", of_accounts.dimensions),
     ("quotes", of_accounts.quotes),
@@ -44,7 +47,7 @@ OF_THE_ACCOUNTS: Checks = (
 )
 OF_BOTH: Checks = (("places", of_accounts.places),)
 """Checks that hold what was read of the log against the accounts."""
-CHECKS: Checks = OF_THE_LOG + OF_BOTH + OF_THE_ACCOUNTS
+CHECKS: Checks = OF_THE_LOG + OF_BOTH + OF_SUMS + OF_ROWS
 FULL_CHECKS: Checks = (("live = rebuilt", of_accounts.rebuilt),)
 FLAGGED = frozenset(("reported totals", "archives"))
 """Checks whose findings are shown, and no failure of the log: a provider's contradiction, a file kept elsewhere."""
@@ -70,15 +73,15 @@ def check(
         stack.callback(forget, scene)
         if apart is None:
             apart = scene.until - since >= APART_EVENTS and (os.cpu_count() or 1) > 1
-        of_accounts_ = OF_THE_ACCOUNTS + (FULL_CHECKS if full else ())
+        sums = OF_SUMS + (FULL_CHECKS if full else ())
         if apart and hasattr(os, "fork"):
             other = Apart(log, lambda own, report: _apart(own, scene, report))
             stack.callback(other.close)
-            mine = [_outcome(name, checker, scene) for name, checker in of_accounts_]
+            mine = [_outcome(name, checker, scene) for name, checker in sums]
             theirs = other.join(progress)
         else:
             theirs = _log_checks(scene, progress)
-            mine = [_outcome(name, checker, scene) for name, checker in of_accounts_]
+            mine = [_outcome(name, checker, scene) for name, checker in sums]
         return _in_order(theirs + mine, full)
 
 
@@ -105,9 +108,9 @@ def _apart(own: Log, of: Scene, progress: Progress) -> list[Check]:
 
 
 def _log_checks(scene: Scene, progress: Progress | None) -> list[Check]:
-    """Return the outcomes of what needs the events."""
+    """Return the outcomes of what needs the events, and of what is soon done."""
     scene.kept["progress"] = progress
-    return [_outcome(name, checker, scene) for name, checker in OF_THE_LOG + OF_BOTH]
+    return [_outcome(name, checker, scene) for name, checker in OF_THE_LOG + OF_BOTH + OF_ROWS]
 
 
 def _in_order(outcomes: Sequence[Check], full: bool) -> list[Check]:

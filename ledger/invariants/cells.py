@@ -13,7 +13,6 @@ from ledger.invariants.finding import Scene
 
 _MODEL = "d.kind = 'model'"
 _OF_ANY_KIND = frozenset(("spans", "ran_known_spans", "ran_us", "waited_known_spans", "waited_us"))
-_TABLE = "temp.cells"
 
 
 def cells(scene: Scene) -> str:
@@ -30,33 +29,56 @@ def _made(scene: Scene) -> str:
     sums = ", ".join(f"{text} AS {name}" for name, text in CELL_SUMS.items())
     quarter = f"s.occurred_at - s.occurred_at % {QUARTER_HOUR_US}"
     keys = f"s.session_key, s.turn_key, s.agent_id, s.dimension_id, {quarter}, s.named_quote"
-    where = ""
-    if scene.since:
-        new = f"SELECT DISTINCT n.session_key FROM gen_spans n WHERE n.source_position > {scene.since}"
-        where = f"WHERE s.session_key IN ({new}) "
-    question = (
+    where = f"WHERE {of_new(scene)} " if scene.since else ""
+    return _kept(scene, "cells", (
         f"SELECT {keys.replace(quarter, quarter + ' AS quarter')}, {sums}, min(s.occurred_at) AS first_at, "
         f"max(s.occurred_at) AS last_at FROM gen_spans s {where}GROUP BY {keys}"
-    )
+    ))  # fmt: skip
+
+
+def quarters(scene: Scene) -> str:
+    """Return what stands for the cells summed by quarter-hour and dimensions, with every amount."""
+    if "quarters" not in scene.kept:
+        scene.kept["quarters"] = _kept(scene, "quarters", rolled(cells(scene), "c.quarter"))
+    return str(scene.kept["quarters"])
+
+
+def fresh(scene: Scene) -> str:
+    """Return what stands for session, dimensions and time of the spans that events beyond `since` told of last."""
+    if "fresh" not in scene.kept:
+        columns = "n.session_key, n.dimension_id, n.occurred_at"
+        question = f"SELECT {columns} FROM gen_spans n WHERE n.source_position > {scene.since}"
+        scene.kept["fresh"] = _kept(scene, "fresh", question)
+    return str(scene.kept["fresh"])
+
+
+def of_new(scene: Scene) -> str:
+    """Return the condition on spans `s` that leaves out the sessions without a new span; true where all count."""
+    return f"s.session_key IN (SELECT f.session_key FROM {fresh(scene)} AS f)" if scene.since else "1 = 1"
+
+
+def _kept(scene: Scene, name: str, question: str) -> str:
     store = scene.view.store
     if store.connection.dialect != "sqlite":
         return f"({question})"
-    store.connection.execute(f"DROP TABLE IF EXISTS {_TABLE}")
-    store.query(f"CREATE TEMP TABLE cells AS {question}")
-    return _TABLE
+    store.connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
+    store.query(f"CREATE TEMP TABLE {name} AS {question}")
+    return f"temp.{name}"
 
 
 def forget(scene: Scene) -> None:
-    """Remove the temporary table, where there is one."""
-    if scene.kept.pop("cells", "") == _TABLE:
-        scene.view.store.connection.execute(f"DROP TABLE IF EXISTS {_TABLE}")
+    """Remove the temporary tables, where there are any."""
+    for name in ("cells", "quarters", "fresh"):
+        if scene.kept.pop(name, "") == f"temp.{name}":
+            scene.view.store.connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
 
 
 def rolled(table: str, bucket: str) -> str:
     """Return the question for (bucket, dimension, every amount, first and last instant), summed over cells `c`."""
-    sums = ", ".join(_rolled(name) for name in AMOUNTS)
+    sums = ", ".join(f"{_rolled(name)} AS {name}" for name in AMOUNTS)
+    instants = "min(c.first_at) AS first_at, max(c.last_at) AS last_at"
     return (
-        f"SELECT {bucket} AS bucket, c.dimension_id, {sums}, min(c.first_at), max(c.last_at) FROM {table} AS c "
+        f"SELECT {bucket} AS bucket, c.dimension_id, {sums}, {instants} FROM {table} AS c "
         f"JOIN gen_dimensions d ON d.dimension_id = c.dimension_id GROUP BY {bucket}, c.dimension_id"
     )
 

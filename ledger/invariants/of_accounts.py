@@ -22,17 +22,19 @@ from ledger.accounts.comparing import differing
 from ledger.accounts.months import inner_month
 from ledger.accounts.store import TABLES
 from ledger.accounts.sums import SPAN_SUMS
-from ledger.invariants.cells import cells, rolled
+from ledger.invariants.cells import cells, fresh, of_new, quarters, rolled
 from ledger.invariants.finding import Finding, Scene
 
-_DAY = f"c.quarter - c.quarter % {DAY_US}"
-_BUCKETS = {
-    GRAIN_QUARTER: ("quarter-hour", "c.quarter"),
-    GRAIN_DAY: ("day", _DAY),
-    GRAIN_SESSION: ("session", "c.session_key"),
-    GRAIN_MONTH: ("month", "c.month"),
-    GRAIN_EDGE: ("quarter-hour at a month's edge", "c.quarter"),
+_DAY = f"q.bucket - q.bucket % {DAY_US}"
+_NAMES = {
+    GRAIN_QUARTER: "quarter-hour",
+    GRAIN_DAY: "day",
+    GRAIN_SESSION: "session",
+    GRAIN_MONTH: "month",
+    GRAIN_EDGE: "quarter-hour at a month's edge",
 }
+_CELL = f"SELECT q.bucket, q.dimension_id, {', '.join(f'q.{name}' for name in AMOUNTS)}, q.first_at, q.last_at"
+_SUMMED = f"{', '.join(f'sum(q.{name})' for name in AMOUNTS)}, min(q.first_at), max(q.last_at)"
 _IN_QUARTER = f"s.occurred_at >= w.bucket AND s.occurred_at < w.bucket + {QUARTER_HOUR_US}"
 _KEPT = f"SELECT bucket, dimension_id, {', '.join(AMOUNTS)}, first_at, last_at FROM gen_totals WHERE grain = "
 
@@ -42,31 +44,55 @@ def totals(scene: Scene) -> Iterable[Finding]:
     if scene.since:
         yield from _new_totals(scene)
         return
-    whole = cells(scene)
-    tables = {GRAIN_MONTH: _by_month(scene, whole, inside=True), GRAIN_EDGE: _by_month(scene, whole, inside=False)}
-    for grain, (name, bucket) in _BUCKETS.items():
-        table = tables.get(grain, whole)
-        spans, kept = rolled(table, bucket), f"{_KEPT}{grain}"
+    for grain, (spans, count) in _sums(scene).items():
+        name, kept = _NAMES[grain], f"{_KEPT}{grain}"
         wrong = 0
         for row in scene.rows(f"SELECT * FROM ({spans}) AS mine EXCEPT {kept}"):
             wrong += 1
             yield Finding(f"{name} {row[0]}, dimension {row[1]}: in spans, not totals", found=_shown(row))
         # Each group of spans has its total: there are others only if there are more of them.
-        groups = f"SELECT count(*) FROM (SELECT DISTINCT {bucket} AS bucket, c.dimension_id FROM {table} AS c) AS g"
-        ((count,),) = scene.rows(groups)
+        ((mine,),) = scene.rows(f"SELECT count(*) FROM ({count}) AS g")
         ((there,),) = scene.rows(f"SELECT count(*) FROM gen_totals WHERE grain = {grain}")
-        if wrong or there != count:
+        if wrong or there != mine:
             for row in scene.rows(f"{kept} EXCEPT SELECT * FROM ({spans}) AS mine"):
                 yield Finding(f"{name} {row[0]}, dimension {row[1]}: in totals, not spans", found=_shown(row))
 
 
-def _by_month(scene: Scene, table: str, *, inside: bool) -> str:
-    """Return what stands for the cells inside of months, each with its `month`, or for those at the edges."""
-    days = [day for (day,) in scene.rows(f"SELECT DISTINCT {_DAY} FROM {table} AS c")]
+def _sums(scene: Scene) -> dict[int, tuple[str, str]]:
+    """Return for each grain the question for (bucket, dimension, amounts, instants), and one with as many rows."""
+    whole, table = cells(scene), quarters(scene)
+    by_day = f"FROM {table} AS q GROUP BY {_DAY}, q.dimension_id"
+    inside, edges = _by_month(scene, table)
+    return {
+        GRAIN_QUARTER: (
+            f"SELECT q.bucket, q.dimension_id, {_COLUMNS} FROM {table} AS q",
+            f"SELECT 1 AS n FROM {table} AS q",
+        ),
+        GRAIN_DAY: (f"SELECT {_DAY}, q.dimension_id, {_SUMMED} {by_day}", f"SELECT 1 AS n {by_day}"),
+        GRAIN_SESSION: (
+            rolled(whole, "c.session_key"),
+            f"SELECT DISTINCT c.session_key, c.dimension_id FROM {whole} AS c",
+        ),
+        GRAIN_MONTH: (
+            f"{inside[0]} SELECT m.month, q.dimension_id, {_SUMMED} {inside[1]}",
+            f"{inside[0]} SELECT 1 AS n {inside[1]}",
+        ),
+        GRAIN_EDGE: (
+            f"{edges[0]} {_CELL} {edges[1]}",
+            f"{edges[0]} SELECT 1 AS n {edges[1]}",
+        ),
+    }
+
+
+def _by_month(scene: Scene, table: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return beginning and end of a question for the insides of months, and of one for their edges."""
+    days = [day for (day,) in scene.rows(f"SELECT DISTINCT {_DAY} FROM {table} AS q")]
     months = {day: month for day in days if (month := inner_month(day)) is not None}
     pairs = ", ".join(f"({day}, {month})" for day, month in (months or {-1: -1}).items())  # no day begins at -1
-    joined = f"{'JOIN' if inside else 'LEFT JOIN'} m ON m.day = {_DAY}{'' if inside else ' WHERE m.day IS NULL'}"
-    return f"(WITH m(day, month) AS (VALUES {pairs}) SELECT c.*, m.month FROM {table} AS c {joined})"
+    begin = f"WITH m(day, month) AS (VALUES {pairs})"
+    inside = f"FROM {table} AS q JOIN m ON m.day = {_DAY} GROUP BY m.month, q.dimension_id"
+    edges = f"FROM {table} AS q LEFT JOIN m ON m.day = {_DAY} WHERE m.day IS NULL"
+    return (begin, inside), (begin, edges)
 
 
 def _new_totals(scene: Scene) -> Iterable[Finding]:
@@ -84,13 +110,12 @@ def _new_totals(scene: Scene) -> Iterable[Finding]:
     )
     for grain, name, bucket, within in grains:
         spans = (
-            f"WITH w AS (SELECT DISTINCT {bucket} AS bucket, n.dimension_id FROM gen_spans n "
-            "WHERE n.source_position > ?) "
+            f"WITH w AS (SELECT DISTINCT {bucket} AS bucket, n.dimension_id FROM {fresh(scene)} AS n) "
             f"SELECT w.bucket, w.dimension_id, {sums}, min(s.occurred_at), max(s.occurred_at) FROM w "
             f"JOIN gen_spans s ON s.dimension_id = w.dimension_id AND {within} "
             "JOIN gen_dimensions d ON d.dimension_id = s.dimension_id GROUP BY w.bucket, w.dimension_id"
         )
-        for row in scene.rows(f"SELECT * FROM ({spans}) AS mine EXCEPT {_KEPT}{grain}", scene.since):
+        for row in scene.rows(f"SELECT * FROM ({spans}) AS mine EXCEPT {_KEPT}{grain}"):
             yield Finding(f"{name} {row[0]}, dimension {row[1]}: in spans, not totals", found=_shown(row))
 
 
@@ -145,7 +170,7 @@ def _all_placed(scene: Scene) -> bool:
     )
     orphans = (
         "SELECT 1 FROM gen_spans s LEFT JOIN gen_spans p ON p.span_id = s.parent AND p.session_key = s.session_key "
-        "WHERE s.parent IS NOT NULL AND p.span_id IS NULL LIMIT 1"
+        f"WHERE s.parent IS NOT NULL AND p.span_id IS NULL AND {of_new(scene)} LIMIT 1"
     )
     return not any(list(scene.rows(sql)) for sql in (unplaced, orphans))
 
@@ -202,7 +227,7 @@ def quotes(scene: Scene) -> Iterable[Finding]:
             yield Finding(f"quote {sha256} is another one")
     sql = (
         "SELECT s.span_id, s.named_quote FROM gen_spans s LEFT JOIN gen_quotes q ON q.quote_key = s.named_quote "
-        "WHERE s.named_quote <> 0 AND (q.quote_key IS NULL OR q.quote IS NULL)"
+        f"WHERE s.named_quote <> 0 AND (q.quote_key IS NULL OR q.quote IS NULL) AND {of_new(scene)}"
     )
     for span_id, key in scene.rows(sql):
         yield Finding(f"a span names a quote that is not in the log ({key})", span=str(span_id))
@@ -212,8 +237,8 @@ def reported_totals(scene: Scene) -> Iterable[Finding]:
     """Where a provider gives its own sum and every bucket is known, the buckets add up to it."""
     buckets = " + ".join(f"coalesce({name}, 0)" for name in TOKEN_CLASSES[:5])
     sql = (
-        f"SELECT span_id, reported_total, {buckets} FROM gen_spans WHERE reported_total IS NOT NULL "
-        f"AND input_uncached IS NOT NULL AND output IS NOT NULL AND reported_total <> {buckets}"
+        f"SELECT span_id, reported_total, {buckets} FROM gen_spans s WHERE reported_total IS NOT NULL "
+        f"AND input_uncached IS NOT NULL AND output IS NOT NULL AND reported_total <> {buckets} AND {of_new(scene)}"
     )
     for span_id, reported, found in scene.rows(sql):
         yield Finding("buckets and the provider's total differ", str(reported), str(found), span=str(span_id))

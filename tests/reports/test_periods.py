@@ -189,7 +189,7 @@ def test_the_machine_s_zone_says_what_its_name_says(zone: str, machine: Callable
             assert own.moment(instant).replace(tzinfo=None) == named.moment(instant).replace(tzinfo=None)
 
 
-def test_only_utc_is_utc(machine: Any) -> None:
+def test_only_utc_is_utc(machine: Callable[[str], None]) -> None:
     names = ("UTC", "utc", "Z", "GMT", "Europe/Berlin", "Africa/Abidjan")
     assert [Zone(name).is_utc for name in names] == [True, True, True, True, False, False]
     for name, utc in (("UTC", True), ("Europe/London", False), ("Asia/Kathmandu", False)):
