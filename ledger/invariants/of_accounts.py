@@ -65,7 +65,7 @@ def _sums(scene: Scene) -> dict[int, tuple[str, str]]:
     inside, edges = _by_month(scene, table)
     return {
         GRAIN_QUARTER: (
-            f"SELECT q.bucket, q.dimension_id, {_COLUMNS} FROM {table} AS q",
+            f"{_CELL} FROM {table} AS q",
             f"SELECT 1 AS n FROM {table} AS q",
         ),
         GRAIN_DAY: (f"SELECT {_DAY}, q.dimension_id, {_SUMMED} {by_day}", f"SELECT 1 AS n {by_day}"),
