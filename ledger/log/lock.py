@@ -62,21 +62,72 @@ class CommitLock:
         self._pid = os.getpid()
 
     def _wait(self) -> None:
-        """Try again and again, in pauses of at most 2 ms: a blocking flock has no time-out of its own."""
-        deadline = time.monotonic() + self.timeout_s
-        pause = 0.0002
-        while True:
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise LogUnavailable(
-                        f"the log is being written by process {self.holder()} for more than "
-                        f"{self.timeout_s:.0f} s: wait for it or stop it, then run this again"
-                    ) from None
-                time.sleep(pause)
-                pause = min(pause * 1.5, 0.002)
+        """Let the kernel wake us: it does in turn, where looking again and again starves the unlucky."""
+        import signal
+        import threading
+
+        main = threading.current_thread() is threading.main_thread()
+        if main and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL:
+            self._block_until_alarm()
+        else:
+            self._block(time.monotonic() + self.timeout_s)
+
+    def _block_until_alarm(self) -> None:
+        """Wait in the kernel's queue; an alarm of one's own ends the wait."""
+        import signal
+
+        def over(*_: object) -> None:
+            raise TimeoutError
+
+        signal.signal(signal.SIGALRM, over)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, max(self.timeout_s, 0.001))  # zero would be no alarm
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except BaseException as error:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            fcntl.flock(self._fd, fcntl.LOCK_UN)  # it may have come just before
+            if isinstance(error, TimeoutError):
+                raise self._late(self.holder()) from None
+            raise
+        finally:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    def _block(self, deadline: float) -> None:
+        """Wait in the kernel's queue. A blocking flock has no time-out of its own, so a thread waits in our place.
+
+        Where the time is over first (or an interrupt comes), the thread is left with the file: what it gets then, it
+        gives back at once by closing it.
+        """
+        import threading
+
+        fd, got, guard = self._fd, threading.Event(), threading.Lock()
+        left = False
+
+        def wait() -> None:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            with guard:
+                if left:
+                    os.close(fd)
+                else:
+                    got.set()
+
+        threading.Thread(target=wait, daemon=True, name="commit lock").start()
+        try:
+            got.wait(max(0.0, deadline - time.monotonic()))
+        finally:
+            with guard:
+                left = not got.is_set()
+                if left:
+                    holder, self._fd, self._pid = self.holder(), -1, 0
+        if left:
+            raise self._late(holder)
+
+    def _late(self, holder: str) -> LogUnavailable:
+        return LogUnavailable(
+            f"the log is being written by process {holder} for more than {self.timeout_s:.0f} s: "
+            "wait for it or stop it, then run this again"
+        )
 
     def holder(self) -> str:
         """Return the process id of whoever holds or last held the lock."""

@@ -146,7 +146,7 @@ class Checkpointer:
     are copied under the lock, and the file then begins anew.
     """
 
-    EVENTS = 1000
+    EVENTS = 4000
     """One checkpoint for so many events of the log, whoever wrote them: who appends the last of them makes it."""
     BYTES = 8 << 20
     """One for so much that this connection wrote itself."""
