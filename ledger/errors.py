@@ -23,6 +23,13 @@ class LogTooNew(LedgerError):
     """The log was written by a newer program, or holds an event that this program does not know."""
 
 
+class EventMissing(LedgerError, KeyError):
+    """The accounts name an event that the log does not have."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class LogReadOnly(LedgerError):
     """The log can be read and not written."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ledger.accounts.amounts import AMOUNTS
+from ledger.accounts.amounts import AMOUNTS, TOKEN_CLASSES
 from ledger.accounts.catchup import View
 from ledger.accounts.sums import SPAN_SUMS
 from ledger.errors import UsageError
@@ -200,7 +200,11 @@ def _csv(spans: Iterator[Opened], listed: Figures) -> Iterator[list[Any]]:
             quote and quote.valid_until, " ".join(opened.final.priced.rules) if opened.final else None,
             arithmetic(opened), "; ".join(whys(opened)),
         ]  # fmt: skip
-    sums: dict[str, Any] = {name: listed[name] for name in _CSV if name in AMOUNTS}
+    sums: dict[str, Any] = {
+        name: None if name in TOKEN_CLASSES and listed[f"{name}_unknown"] == listed["requests"] else listed[name]
+        for name in _CSV
+        if name in AMOUNTS
+    }
     sums["cost_usd"] = usd(listed["cost_nanousd"]) if listed["priced_spans"] else None
     sums |= {name: listed[f"{name}_spans"] for name in ("lower_bound", "upper_bound")}
     yield ["total", *(sums.get(name) for name in _CSV[1:])]

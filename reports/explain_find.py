@@ -50,7 +50,7 @@ def find(log: Log, view: View, text: str, options: Mapping[str, Any]) -> Found:
     turn = plain(turn)
     if separator and session_id:
         _refuse(text, "turn", narrowing)
-        return _turn(load(log, view, session_id), turn, text)
+        return _turn(load(log, view, plain(session_id)), turn, text)
     session = find_session(view, text, exact=True)
     if session is not None:
         return _session(view, session, given)
@@ -230,7 +230,7 @@ def _turn(session: Session, wanted: str, text: str) -> Found:
     name = numbers[0] if numbers else escaped(turn.names[0])
     where = ("p.session_key = ?", f"p.turn_key IN ({', '.join('?' * len(keys))})")
     parameters = (turn.spans[0].row.session_key, *keys)
-    return Found(f"{session.session_id}#{name}", turn.total(), where, parameters)
+    return Found(f"{escaped(session.session_id)}#{name}", turn.total(), where, parameters)
 
 
 def every_turn(turns: Iterable[Turn]) -> Iterator[Turn]:

@@ -52,7 +52,7 @@ def _turn_json(turn: Turn, session: Session, number: int | None = None) -> dict[
     return {
         "turn": turn.turn_id or None,
         "number": number,
-        "address": f"{session.session_id}#{name}",
+        "address": f"{escaped(session.session_id)}#{name}",
         "agent": turn.spans[0].values.agent,
         "agent_id": turn.agent_id,
         "started_at": iso(turn.started_at),

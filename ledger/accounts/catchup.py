@@ -87,14 +87,31 @@ def catch_up(log: Log, progress: Progress | None = None) -> int:
     """
     folded, store = _written(log, progress)
     if store is None and not _is_newer(log):
-        raise LogUnavailable(f"{log.place}: the accounts cannot be written: check permissions and free space")
+        raise LogUnavailable(unwritable(log))
     return folded
+
+
+def try_catch_up(log: Log) -> bool:
+    """Fold what is new; return whether the accounts are up to date or a newer program's, False: not to be written."""
+    _, store = _written(log, None)
+    return store is not None or _is_newer(log)
+
+
+def unwritable(log: Log) -> str:
+    """Return the line that says what to do about accounts that cannot be written."""
+    place = getattr(log, "accounts_path", log.place)
+    return f"{place}: the accounts cannot be written: check permissions and free space, or remove that file"
 
 
 def _written(log: Log, progress: Progress | None) -> tuple[int, Store | None]:
     """Return (events folded, the live store), with None for a store that cannot be brought up to date."""
-    live = Checkpoint(log.accounts).live()
-    fits = _fits(log, live)
+    try:
+        live = Checkpoint(log.accounts).live()
+        fits = _fits(log, live)
+    except log.accounts.DatabaseError as error:
+        if isinstance(error, log.accounts.OperationalError) or not log.discard_accounts():
+            raise
+        return _written(log, progress)
     if fits and live is not None and live[1] == VERSION and live[2] == log.head_position():
         return 0, Store(log.accounts, live[0])
     if not log.accounts_writable or (live is not None and live[1] > VERSION):
@@ -111,6 +128,8 @@ def _written(log: Log, progress: Progress | None) -> tuple[int, Store | None]:
             return _written(log, progress)
         if isinstance(error, log.accounts.OperationalError):
             return 0, None
+        if log.discard_accounts():
+            return _written(log, progress)
         raise
 
 
@@ -135,9 +154,12 @@ def rebuild(log: Log, progress: Progress | None = None) -> int:
 
     Raises LogTooNew where the live one is of a newer version.
     """
-    if _is_newer(log):
-        raise LogTooNew(f"{log.place}: a newer tallybook wrote the accounts: update tallybook")
+    if not log.accounts_writable:
+        raise LogUnavailable(unwritable(log))
+    log.events_after(0, 1)  # where the first volume of the log is not there, nothing is begun
     try:
+        if _is_newer(log):
+            raise LogTooNew(f"{log.place}: a newer tallybook wrote the accounts: update tallybook")
         folded = _build(log, progress, anew=not _fits(log, Checkpoint(log.accounts).live()))[0]
         with log.accounts_transaction():
             Checkpoint(log.accounts).forget_witnesses()
@@ -145,6 +167,8 @@ def rebuild(log: Log, progress: Progress | None = None) -> int:
     except _Replaced:  # another process rebuilt meanwhile, and removed what was being made here
         return rebuild(log, progress)
     except log.accounts.Error as error:
+        if not isinstance(error, log.accounts.OperationalError) and log.discard_accounts():
+            return rebuild(log, progress)
         raise LogUnavailable(log.explain(error)) from error
 
 

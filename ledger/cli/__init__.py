@@ -79,6 +79,8 @@ def _foreseen(error: Exception) -> str | None:
 
     from ledger.log import sqlite
 
+    if isinstance(error, sqlite.Error) and sqlite.is_damage(error):
+        return "the log or its accounts are damaged: run `ledger rebuild` for new accounts, then `ledger verify`"
     if isinstance(error, sqlite.Error):
         return sqlite.explain(error, "the log")
     if type(error).__module__.startswith("psycopg"):

@@ -238,13 +238,19 @@ def demo(sample: str | None, home: str | None) -> int:
 def rebuild(db: str | None) -> int:
     """Fold the accounts anew."""
     from ledger.accounts import catchup
+    from ledger.accounts.store import Checkpoint
 
     progress = Progress("folding", " events")
     with Log.open(resolve(db)) as log:
         if log.readonly:
             raise LogReadOnly(f"{log.place}: may not be written by you: check its permissions")
+        seen = Checkpoint(log.accounts).seen()
+        gone = [position for position, head in seen if log.hash_of(position) != head]
         folded = catchup.rebuild(log, progress)
     progress.close()
+    if gone:
+        put(f"event {gone[-1]:,} was folded once and is gone or another one now: the log was cut or replaced, "
+            "and is taken as it is from here on (`ledger verify --seal` has the evidence)")  # fmt: skip
     put(f"folded {folded:,} events anew")
     return 0
 

@@ -13,6 +13,7 @@ import msgspec
 
 from ledger.accounts.catchup import View, scratch, snapshot
 from ledger.accounts.store import Checkpoint
+from ledger.errors import LogTooNew
 from ledger.invariants import of_accounts, of_log, of_volumes
 from ledger.invariants.apart import Apart
 from ledger.invariants.cells import forget
@@ -67,7 +68,7 @@ def check(
     with ExitStack() as stack:
         try:
             view = stack.enter_context(snapshot(log))
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, LogTooNew) as error:
             return _without_accounts(log, error)
         scene = Scene(log, view, max(view.position, log.head_position()), since)
         stack.callback(forget, scene)

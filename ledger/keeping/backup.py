@@ -59,6 +59,8 @@ def backup(log: Log, path: Path, *, force: bool = False, progress: Progress | No
 def _check(log: Log, path: Path, force: bool) -> None:
     if isinstance(log, SqliteLog) and path.exists() and path.samefile(log.path):
         raise UsageError(f"{path}: is the log itself: give another name for the backup")
+    if any(path.name == f"{log.place}{end}".rpartition("/")[2] for end in (".accounts", ".lock", "-wal", "-shm")):
+        raise UsageError(f"{path}: is a file of the log itself: give another name for the backup")
     for name in (path, accounts_of(path)):
         if name.exists() and not force:
             raise UsageError(f"{name}: is there already: give another name, or --force to replace it")

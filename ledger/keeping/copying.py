@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from ledger.accounts.catchup import snapshot
-from ledger.errors import Diverged, LogReadOnly, LogTooNew, UsageError
+from ledger.errors import Diverged, InvalidEvent, LogReadOnly, LogTooNew, UsageError
 from ledger.events.envelope import Event
 from ledger.events.registry import CATALOGUE, decode
 from ledger.events.sources import SourceOpened
 from ledger.evidence.purge import Purged, purged_names
-from ledger.log.blobs import Blob
+from ledger.log.blobs import Blob, is_whole
 from ledger.log.log import Head, Log, may_write, version_tuple
 
 PAGE_EVENTS = 250
@@ -169,6 +169,10 @@ def _portions(events: list[Event], sizes: dict[int, int]) -> Iterator[list[Event
 def _texts(source: Log, batch: list[Event]) -> Texts:
     found: Texts = {}
     for event_id, blob in source.blobs_between(batch[0].position - 1, batch[-1].position):
+        if not is_whole(blob):
+            raise InvalidEvent(
+                f"text {blob.sha256.hex()} was changed in {source.place}: run `ledger verify` there, restore a copy"
+            )
         found.setdefault(event_id, []).append(blob)
     return found
 

@@ -34,6 +34,18 @@ def make_blob(content: bytes) -> Blob:
     return Blob(digest, len(content), "zstd", zstandard.ZstdCompressor(level=3).compress(content))
 
 
+def is_whole(blob: Blob) -> bool:
+    """Return whether a blob's content has the digest that it is kept under."""
+    import hashlib
+
+    import zstandard
+
+    try:
+        return hashlib.sha256(blob_content(blob.encoding, blob.bytes)).digest() == bytes(blob.sha256)
+    except (zstandard.ZstdError, MemoryError, LogTooNew):
+        return False
+
+
 def blob_content(encoding: str, stored: bytes) -> bytes:
     """Return the uncompressed bytes of a stored blob."""
     if encoding == "plain":

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from ledger import __version__
-from ledger.errors import LogTooNew
+from ledger.errors import EventMissing, LogTooNew
 from ledger.events.envelope import Event, NewEvent
 from ledger.log.blobs import Blob, blob_content
 from ledger.log.location import Place
@@ -174,6 +174,10 @@ class Log:
         """Whether this process may write projections."""
         return not self.readonly
 
+    def discard_accounts(self) -> bool:
+        """Remove accounts that are damaged, so that they are folded anew; return whether that could be done."""
+        return False
+
     def accounts_transaction(self) -> AbstractContextManager[None]:
         """Hold the place of the one who folds, and a write transaction; roll back on any error.
 
@@ -263,7 +267,7 @@ class Log:
         """Return the event at a position. Raises KeyError where there is none."""
         row = self.connection.execute(self.sql["event_at"], (position,)).fetchone()
         if row is None:
-            raise KeyError(position)
+            raise EventMissing(f"event {position} is not in the log: run `ledger verify`, restore a copy")
         return Event(*row)
 
     def find_event(self, event_id: bytes) -> Event | None:

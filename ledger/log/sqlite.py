@@ -122,12 +122,17 @@ def relaxed(connection: Connection) -> Iterator[None]:
             connection.execute("PRAGMA synchronous=FULL")
 
 
+def is_damage(error: Exception) -> bool:
+    """Return whether an error says that the file is no database, or not a whole one."""
+    return any(word in str(error) for word in ("not a database", "malformed", "file is encrypted"))
+
+
 def explain(error: Exception, path: Path | str) -> str:
     """Return one line that says what is wrong with the file and what to do next."""
     text = str(error)
     if "unable to open" in text:
         return f"{path}: cannot be opened: check that it is a file, and the permissions of it and its folder"
-    if "not a database" in text or "malformed" in text or "file is encrypted" in text:
+    if is_damage(error):
         return f"{path}: is not a ledger or is damaged: give another --db, or restore it from a copy"
     if "locked" in text or "busy" in text:
         return f"{path}: another program holds it locked: close that program and run this again"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -149,7 +149,7 @@ class SqliteLog(Volumes):
             self._accounts, self._may_fold = self._open_accounts()
         return self._accounts
 
-    def _open_accounts(self) -> tuple[sqlite.Connection, bool]:
+    def _open_accounts(self, *, again: bool = False) -> tuple[sqlite.Connection, bool]:
         path = self.accounts_path
         if not self.readonly:
             try:
@@ -160,8 +160,10 @@ class SqliteLog(Volumes):
                 connection.execute("PRAGMA synchronous=NORMAL")  # what a power cut takes away is folded again
                 connection.execute("PRAGMA wal_autocheckpoint=4000")
                 return connection, True
-            except (LogUnavailable, sqlite.Error):
-                pass
+            except (LogUnavailable, sqlite.Error) as error:
+                damaged = sqlite.is_damage(error.__cause__ or error)  # type: ignore[arg-type]
+                if not again and damaged and self.discard_accounts():
+                    return self._open_accounts(again=True)
         try:
             if _is_there(path):
                 connection = sqlite.connect(path, readonly=True)
@@ -176,13 +178,17 @@ class SqliteLog(Volumes):
         """Do what Log.accounts_writable promises."""
         return self.accounts is not None and self._may_fold
 
-    def discard_accounts(self) -> None:
-        """Remove the projections' file, which is damaged; the next use makes it anew."""
+    def discard_accounts(self) -> bool:
+        """Do what Log.discard_accounts promises: the next use makes the file anew."""
+        if self.readonly or not os.access(self.accounts_path.parent, os.W_OK):
+            return False
         if self._accounts is not None:
             self._accounts.close()
             self._accounts = None
         for name in ("", "-wal", "-shm"):
-            Path(f"{self.accounts_path}{name}").unlink(missing_ok=True)
+            with suppress(OSError):
+                Path(f"{self.accounts_path}{name}").unlink()
+        return not os.path.lexists(self.accounts_path)
 
     @contextmanager
     def accounts_transaction(self) -> Iterator[None]:

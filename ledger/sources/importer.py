@@ -79,13 +79,13 @@ def run_import(
     to it, and a file's new lines and how far it was read are one commit.
     """
     reports = {client: SourceReport(client=client) for client in clients}
-    catchup.catch_up(log)
+    catchup.try_catch_up(log)
     before = _account(log, clients)
     found = list(_discover(reports, home, use_environment))
     torn: set[tuple[str, str]] = set()
     for _ in range(_ATTEMPTS):
         raced = _Pass(log, reports, torn, progress).run(found)
-        catchup.catch_up(log)
+        catchup.try_catch_up(log)
         if not raced:
             break
     if billing is not None:
@@ -117,7 +117,7 @@ def _state_billing(log: Log, clients: Sequence[str], billing: str) -> None:
     ]
     if appends:
         log.append(appends)
-        catchup.catch_up(log)
+        catchup.try_catch_up(log)
 
 
 class _Pass:
@@ -209,7 +209,7 @@ class _Pass:
         if len(self.pending) >= self.batch or self.size >= BATCH_BYTES:
             self._write()
             self.batch = BATCH_EVENTS
-            catchup.catch_up(self.log)
+            catchup.try_catch_up(self.log)
 
     def _write(self) -> None:
         """Append what is pending in one commit; stream by stream where another import was faster."""
