@@ -147,6 +147,15 @@ def _is_newer(log: Log) -> bool:
     return live is not None and live[1] > VERSION
 
 
+def gone(log: Log) -> list[int]:
+    """Return the positions of events that were folded once and are gone or others now; none where nobody can say."""
+    try:
+        seen = Checkpoint(log.accounts).seen()
+    except log.accounts.DatabaseError:  # damaged: a rebuild makes them anew
+        return []
+    return [position for position, head in seen if log.hash_of(position) != head]
+
+
 def rebuild(log: Log, progress: Progress | None = None) -> int:
     """Fold the whole log into a new generation beside the live one, then switch; return the events folded.
 

@@ -57,7 +57,8 @@ class Store:
     def stream(self, text: str, *parameters: Any) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of such SQL without holding them all; within a read transaction."""
         if self.connection.dialect == "sqlite":
-            for row in self.query(text, *parameters):  # not `yield from`: that closes a cursor of a closed database
+            # Not `yield from`, which would close the cursor, also of a database that is closed by then.
+            for row in self.query(text, *parameters):  # noqa: UP028
                 yield row
         else:
             yield from self.connection.stream(self.named(text), parameters)

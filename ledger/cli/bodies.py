@@ -238,14 +238,12 @@ def demo(sample: str | None, home: str | None) -> int:
 def rebuild(db: str | None) -> int:
     """Fold the accounts anew."""
     from ledger.accounts import catchup
-    from ledger.accounts.store import Checkpoint
 
     progress = Progress("folding", " events")
     with Log.open(resolve(db)) as log:
         if log.readonly:
             raise LogReadOnly(f"{log.place}: may not be written by you: check its permissions")
-        seen = Checkpoint(log.accounts).seen()
-        gone = [position for position, head in seen if log.hash_of(position) != head]
+        gone = catchup.gone(log)
         folded = catchup.rebuild(log, progress)
     progress.close()
     if gone:
