@@ -91,6 +91,8 @@ def run_import(
     if billing is not None:
         _state_billing(log, clients, billing)
     after = _account(log, clients)
+    if reports and not catchup.try_catch_up(log):  # what was read is recorded all the same
+        next(iter(reports.values())).problems.append(catchup.unwritable(log))
     for client, report in reports.items():
         report.torn = sum(1 for one, _ in torn if one == client)
         _conclude(report, before[client], after[client])
