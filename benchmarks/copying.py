@@ -16,7 +16,7 @@ from ledger.events.envelope import NewEvent
 from ledger.events.sources import SourceOpened
 from ledger.ids import new_id
 from ledger.keeping.copying import copy
-from ledger.log.location import Place, resolve
+from ledger.log.location import Place, PostgresPlace, resolve
 from ledger.log.log import Log, StreamAppend
 
 EVENTS, STREAMS, BATCH = 100_000, 100, 1_000
@@ -57,7 +57,8 @@ def main(folder: str, url: str = "") -> None:
         from ledger.log.postgres_init import init
 
         place = resolve(f"{url}{'&' if '?' in url else '?'}schema=copying_{time.time_ns()}")
-        init(place)  # type: ignore[arg-type]
+        assert isinstance(place, PostgresPlace)
+        init(place)
         places["postgresql"] = place
         with Log.open(places["sqlite"]) as source, Log.open(place) as target:
             print(f"sqlite -> postgresql: {rate(source, target):,.0f} events/s")

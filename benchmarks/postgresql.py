@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+# What starts a server belongs to the tests: it is found beside them, so imports come after their path.
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from postgres_server import Server, begin_run, end_run, server_of_this_run  # noqa: E402

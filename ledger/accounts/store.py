@@ -57,9 +57,8 @@ class Store:
     def stream(self, text: str, *parameters: Any) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of such SQL without holding them all; within a read transaction."""
         if self.connection.dialect == "sqlite":
-            # Not `yield from`, which would close the cursor, also of a database that is closed by then.
-            for row in self.query(text, *parameters):  # noqa: UP028
-                yield row
+            # By way of `map`: `yield from` a cursor would close it, also when its database is closed by then.
+            yield from map(tuple, self.query(text, *parameters))
         else:
             yield from self.connection.stream(self.named(text), parameters)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -54,7 +55,7 @@ class Adopted(NamedTuple):
     """How many are kept here now, those that were known before included."""
 
 
-class Log:
+class Log(ABC):
     """One log. Use `Log.open` or `Log.create`; not shared between threads or across a fork."""
 
     kind: ClassVar[str]
@@ -122,6 +123,7 @@ class Log:
 
     # appending
 
+    @abstractmethod
     def append(self, appends: Sequence[StreamAppend], blobs: Sequence[tuple[bytes, Blob]] = ()) -> list[int]:
         """Append to one or several streams in one durable transaction; return the versions, in order.
 
@@ -129,8 +131,8 @@ class Log:
         their stored versions. `blobs` are (event id, blob) pairs, stored in the same commit.
         Raises VersionConflict, EventIdReused, LogReadOnly, LogUnavailable; then nothing was written.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def adopt(
         self,
         events: Sequence[Event],
@@ -144,8 +146,8 @@ class Log:
         other writer can get in between, which of them are linked and not kept.
         Raises Diverged, InvalidEvent, EventIdReused, LogTooNew, LogReadOnly, LogUnavailable; then nothing was written.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def delete_blobs(self, sha256s: Sequence[bytes], linked_until: int) -> bool:
         """Remove the bytes of blobs, except of those that an event beyond position `linked_until` links.
 
@@ -153,8 +155,8 @@ class Log:
         files of the database; False where another program keeps it from being cleaned, then do it again.
         Raises LogReadOnly, LogUnavailable.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def settle(self) -> None:
         """Wait until all that can be read by now would survive a power cut.
 
@@ -178,20 +180,20 @@ class Log:
         """Remove accounts that are damaged, so that they are folded anew; return whether that could be done."""
         return False
 
+    @abstractmethod
     def accounts_transaction(self) -> AbstractContextManager[None]:
         """Hold the place of the one who folds, and a write transaction; roll back on any error.
 
         Such a commit is not synced to the disk of its own: what a power cut takes away is folded again.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def reading(self) -> AbstractContextManager[None]:
         """Hold a read transaction on log and accounts: what is read within it is one state of each."""
-        raise NotImplementedError
 
+    @abstractmethod
     def explain(self, error: Exception) -> str:
         """Return one line that says what is wrong with the database and what to do next."""
-        raise NotImplementedError
 
     # reading
 

@@ -212,7 +212,7 @@ def _as_json(batch: Batch) -> tuple[str, str, str]:
                 "cause": None if new.cause is None else new.cause.hex(), "turn": new.turn, "span": new.span,
                 "data": event.data,
             })  # fmt: skip
-    ids = ",".join(event["id"] for event in events)  # type: ignore[misc]
+    ids = ",".join(event.new.event_id.hex() for _, of_stream in batch for event in of_stream)
     encode = msgspec.json.encode
     return encode(parts).decode(), ids, encode(events).decode()
 

@@ -132,6 +132,9 @@ class SqliteLog(Volumes):
             clean = older is None or older.delete_blobs(sha256s, linked_until)
             return delete_blobs(self, sha256s, linked_until) and clean
 
+    def settle(self) -> None:
+        """Do what Log.settle promises: a commit is synced before anyone can read it."""
+
     # accounts
 
     @property
@@ -161,7 +164,8 @@ class SqliteLog(Volumes):
                 connection.execute("PRAGMA wal_autocheckpoint=4000")
                 return connection, True
             except (LogUnavailable, sqlite.Error) as error:
-                damaged = sqlite.is_damage(error.__cause__ or error)  # type: ignore[arg-type]
+                cause = error.__cause__
+                damaged = sqlite.is_damage(cause if isinstance(cause, Exception) else error)
                 if not again and damaged and self.discard_accounts():
                     return self._open_accounts(again=True)
         try:

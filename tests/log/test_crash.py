@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from postgres_server import Server
 
 from ledger.invariants import check
-from ledger.log.location import resolve
+from ledger.log.location import PostgresPlace, resolve
 from ledger.log.log import Log
 from ledger.log.postgres_init import init
 
@@ -131,7 +131,9 @@ def test_what_was_acknowledged_survives_the_server(other_server: Server, child: 
     for number in rounds:
         if number % ROUNDS_A_LOG == 0:
             place, kept = other_server.url(schema=f"crash{number}"), Kept()
-            init(resolve(place))  # type: ignore[arg-type]
+            named = resolve(place)
+            assert isinstance(named, PostgresPlace)
+            init(named)
         one = _round(child, place, soak.random.uniform(0, 0.2), stop, {3})
         _wait_for(other_server)
         kept.check(child, place, one)
