@@ -131,10 +131,11 @@ def _opencode(root: Path, problems: list[str]) -> Iterator[Found]:
     for entry in _entries(str(root), problems):
         if entry.name.startswith("opencode") and entry.name.endswith(".db") and (stat := _stat(entry)):
             yield database(root, Path(entry.path), stat)
+    sessions = _session_files(root, problems)
     for entry in _entries(str(root / "storage" / "message"), problems, needed=False):
         if entry.is_dir(follow_symlinks=False):
             try:
-                yield folder_of_messages(root, Path(entry.path))
+                yield _folder_of_messages(root, Path(entry.path), sessions.get(f"{entry.name}.json"))
             except OSError as error:
                 problems.append(f"{text_of(entry.path)}: {error.strerror or error}: it was left out")
 
@@ -151,10 +152,26 @@ def database(root: Path, path: Path, stat: Stat) -> Found:
     return found._replace(size=stat.st_size + wal.st_size, mtime_ns=max(stat.st_mtime_ns, wal.st_mtime_ns))
 
 
-def folder_of_messages(root: Path, path: Path) -> Found:
-    """Return a folder with one JSON file a message. Raises OSError where it cannot be read."""
+def _session_files(root: Path, problems: list[str]) -> dict[str, Stat]:
+    """Return what the system says of the files that tell whose sub-agent a session is and when it began, by name."""
+    found = {}
+    for project in _entries(str(root / "storage" / "session"), problems, needed=False):
+        if project.is_dir(follow_symlinks=False):
+            for entry in _entries(project.path, problems, needed=False):
+                if entry.name.endswith(".json") and (stat := _stat(entry)):
+                    found[entry.name] = stat
+    return found
+
+
+def _folder_of_messages(root: Path, path: Path, session: Stat | None) -> Found:
+    """Return a folder with one JSON file a message, with the size and the time of its session's own file.
+
+    Raises OSError where it cannot be read.
+    """
     stat = path.stat()
     size, mtime_ns = 0, stat.st_mtime_ns
+    if session is not None:
+        size, mtime_ns = session.st_size, max(mtime_ns, session.st_mtime_ns)
     with os.scandir(path) as entries:
         for entry in entries:
             if entry.name.endswith(".json") and (one := _stat(entry)):

@@ -10,7 +10,7 @@ from typing import Any
 from ledger.sources import foreign
 from ledger.sources.discover import Found, text_of
 from ledger.sources.opencode import Message, Observer, SessionFacts
-from ledger.sources.reading import Draft, Projects, as_object, chained, read_before, remember, word
+from ledger.sources.reading import Draft, Projects, as_object, chained, is_settled, read_before, remember, word
 from ledger.wire.counts import count
 
 _OVERLAP_MS = 60_000
@@ -145,9 +145,13 @@ class _Folder(_Records):
         """Yield the messages in the order of their ids, from the first that is new or changed."""
         folder = self.found.path
         names = _json_files(folder)
+        session = self._session()
+        if session is None:
+            return  # its file is being written, and which messages are copies is not known without it
         told = [_digest_of_file(folder / name) for name in names]
+        if told:  # what a session is decides what its messages are: if it is another one, all are read again
+            told[0] += repr(session).encode("utf-8", "surrogateescape")
         read, chains = read_before(self.carry, told), [""]
-        session = self._session() if read < len(names) else SessionFacts("")
         for number, name in enumerate(names):
             chains.append(chained(chains[-1], told[number]))
             if number >= read:
@@ -168,7 +172,8 @@ class _Folder(_Records):
             return []
         return [part for name in names if (part := _object_of(folder / name)) is not None]
 
-    def _session(self) -> SessionFacts:
+    def _session(self) -> SessionFacts | None:
+        """Return what is known of the session, None where its file is half-written."""
         session = text_of(self.found.path.name)
         for path in sorted((self.found.root / "storage" / "session").glob(f"*/{session}.json")):
             said = _object_of(path)
@@ -177,6 +182,8 @@ class _Folder(_Records):
                 created = _number(times.get("created")) if isinstance(times, dict) else None
                 parent, directory, version = (word(said.get(name)) for name in ("parentID", "directory", "version"))
                 return SessionFacts(session, parent, directory, version, created)
+            if not is_settled(path.stat().st_mtime_ns):
+                return None
         return SessionFacts(session)
 
 

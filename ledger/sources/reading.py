@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +25,8 @@ Identity = tuple[int, int, int, int]
 """(size, mtime_ns, device, inode) of a source: if they are what they were, nothing in it is new."""
 
 OBSERVATIONS_PER_EVENT = 400
+SETTLED_NS = 2_000_000_000
+"""A source that was changed less than this before it was read is looked into again by the next import."""
 _WORD_LETTERS = 4096
 """A longer text is no id, no name and no path."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -118,6 +121,11 @@ def instant(text: str | None) -> int | None:
 
 
 _CHAINS_KEPT = 8
+
+
+def is_settled(mtime_ns: int) -> bool:
+    """Return whether a source was left alone for so long that what was read of it is all that its client wrote."""
+    return time.time_ns() - mtime_ns >= SETTLED_NS
 
 
 def chained(before: str, told: bytes) -> str:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 import msgspec
 
-from ledger.sources import gemini, opencode_records
+from ledger.sources import gemini, opencode_records, reading
 from ledger.sources.discover import Found
 from ledger.sources.read import Item, Task, item_of, opening, read_source, with_counts
 from ledger.sources.reading import Draft, FindQuote, Identity, Projects
-
-SETTLED_NS = 2_000_000_000
-"""A source that was changed less than this before it was read is looked into again by the next import."""
-
 
 class RecordReader(Protocol):
     """Reads the records of one source that are new or changed since its `carry` was written."""
@@ -53,7 +48,7 @@ def _read_records(task: Task, find_quote: FindQuote, projects: Projects) -> Iter
     before a reader can see it.
     """
     found = task.found
-    is_settled = time.time_ns() - found.mtime_ns >= SETTLED_NS
+    is_settled = reading.is_settled(found.mtime_ns)
     reader = READERS[found.client](found, msgspec.json.decode(task.carry), projects)
     draft, is_open = Draft(0, find_quote), task.version > 0
     for record in reader.records():

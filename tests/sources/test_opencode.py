@@ -14,7 +14,7 @@ from ledger.accounts.catchup import snapshot
 from ledger.invariants import check
 from ledger.log.log import Log
 from ledger.log.sqlite import driver as sqlite3
-from ledger.sources import discover, foreign, importer, records
+from ledger.sources import discover, foreign, importer, reading
 from ledger.sources.importer import SourceReport, run_import
 
 NOON_MS = 1_796_000_000_000
@@ -89,7 +89,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take what was just written for written long ago."""
-    monkeypatch.setattr(records, "SETTLED_NS", 0)
+    monkeypatch.setattr(reading, "SETTLED_NS", 0)
 
 
 @pytest.fixture
@@ -427,7 +427,7 @@ def test_what_was_just_written_is_looked_into_again(log: Log, home: Path, monkey
     before = events(log)
     read(log, home)
     assert events(log) == before
-    monkeypatch.setattr(records, "SETTLED_NS", 0)
+    monkeypatch.setattr(reading, "SETTLED_NS", 0)
     for _ in range(2):
         assert read(log, home).lines == 0
         assert events(log) == [*before, "records.observed"]
@@ -464,6 +464,39 @@ def test_a_fork_of_the_older_files(log: Log, home: Path) -> None:
     put(older(home, "child", 1000), "msg_2", answer(10))
     put(older(home, "parent"), "msg_1", answer(10))
     assert read(log, home).new == 1
+    assert spans(log) == [("msg_1", "parent", "succeeded", 100)]
+
+
+def test_a_half_written_session_waits(log: Log, home: Path) -> None:
+    """A client writes a session's file anew with each message; while it is half-written, nobody knows what is a copy."""
+    put(older(home, "parent"), "msg_1", answer(10))
+    put(older(home, "fork", 1000), "msg_2", answer(10))
+    told = home / ".local" / "share" / "opencode" / "storage" / "session" / "project" / "fork.json"
+    whole = told.read_text()
+    told.write_text("")
+    assert read(log, home).new == 1
+    assert spans(log) == [("msg_1", "parent", "succeeded", 100)]
+    told.write_text(whole)
+    assert read(log, home).lines == 1
+    assert spans(log) == [("msg_1", "parent", "succeeded", 100)]
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize("broken", ["", "[1]", None])
+def test_a_session_that_becomes_known_later(log: Log, home: Path, broken: str | None) -> None:
+    """A session without its file, or with a broken one, is read as it is; when it becomes known, it is read again."""
+    put(older(home, "parent"), "msg_1", answer(10))
+    put(older(home, "fork", 1000), "msg_2", answer(10))
+    told = home / ".local" / "share" / "opencode" / "storage" / "session" / "project" / "fork.json"
+    whole = told.read_text()
+    if broken is None:
+        told.unlink()
+    else:
+        told.write_text(broken)
+    read(log, home)
+    assert len(spans(log)) == 2, "nothing tells that one is a copy"
+    told.write_text(whole)
+    read(log, home)
     assert spans(log) == [("msg_1", "parent", "succeeded", 100)]
 
 
