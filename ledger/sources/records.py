@@ -12,6 +12,7 @@ from ledger.sources.discover import Found
 from ledger.sources.read import Item, Task, item_of, opening, read_source, with_counts
 from ledger.sources.reading import Draft, FindQuote, Identity, Projects
 
+
 class RecordReader(Protocol):
     """Reads the records of one source that are new or changed since its `carry` was written."""
 

@@ -468,7 +468,7 @@ def test_a_fork_of_the_older_files(log: Log, home: Path) -> None:
 
 
 def test_a_half_written_session_waits(log: Log, home: Path) -> None:
-    """A client writes a session's file anew with each message; while it is half-written, nobody knows what is a copy."""
+    """A client writes a session's file anew with each message; while it is half-written, none knows what is a copy."""
     put(older(home, "parent"), "msg_1", answer(10))
     put(older(home, "fork", 1000), "msg_2", answer(10))
     told = home / ".local" / "share" / "opencode" / "storage" / "session" / "project" / "fork.json"
