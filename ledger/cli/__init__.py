@@ -8,17 +8,35 @@ import sys
 
 from ledger import __version__
 
-PROGRAM = "ledger"
+TYPE_CHECKING = False  # as `typing` has it, which `--version` need not load
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ledger.cli.program import Program
 
 
 def main() -> None:
-    """Run the command in sys.argv and exit: 0 done, 1 a check failed, 2 bad use or input, 130 interrupted."""
+    """Run the command of `ledger` in sys.argv and exit."""
+    enter("ledger", _ledger)
+
+
+def _ledger() -> Program:
+    from ledger.cli.commands import LEDGER
+
+    return LEDGER
+
+
+def enter(name: str, load: Callable[[], Program]) -> None:
+    """Run the command in sys.argv and exit: 0 done, 1 a check failed, 2 bad use or input, 130 interrupted.
+
+    `load` imports what the program is: not before it is known that more than its version is asked for.
+    """
     if sys.stdout is None or sys.stderr is None:  # closed by whoever started us
         nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 - for as long as we live
         sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
     # A command lives for a moment and leaves no cycles behind: collecting them often costs more than it frees.
     gc.set_threshold(100_000, 20, 20)
-    _leave(run(sys.argv[1:]))
+    _leave(run(sys.argv[1:], name, load))
 
 
 def _leave(code: int) -> None:
@@ -31,16 +49,16 @@ def _leave(code: int) -> None:
     os._exit(code)
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: list[str], name: str = "ledger", load: Callable[[], Program] = _ledger) -> int:
     """Run a command; return its exit code. A foreseen error becomes one line on standard error and exit code 2."""
     from ledger.errors import LedgerError
 
     try:
-        code = _dispatch(arguments)
+        code = _dispatch(arguments, load)
         sys.stdout.flush()
         return code
     except LedgerError as error:
-        return _fail(str(error), arguments)
+        return _fail(name, str(error), arguments)
     except KeyboardInterrupt:
         _say("\n")
         return 130
@@ -52,21 +70,22 @@ def run(arguments: list[str]) -> int:
         line = _foreseen(error)
         if line is None:
             raise
-        return _fail(line, arguments)
+        return _fail(name, line, arguments)
 
 
-def _dispatch(arguments: list[str]) -> int:
+def _dispatch(arguments: list[str], load: Callable[[], Program]) -> int:
     """Run a command. The usual case is parsed without loading the help system."""
     if arguments in (["--version"], ["-V"]):
         sys.stdout.write(f"tallybook {__version__}\n")
         return 0
     from ledger.cli.parse import parse
 
-    parsed = parse(arguments)
+    program = load()
+    parsed = parse(arguments, program.commands)
     if parsed is None:
         from ledger.cli.typer_app import run_typer
 
-        return run_typer(arguments)
+        return run_typer(arguments, program)
     command, values = parsed
     return int(command.body()(**values) or 0)
 
@@ -97,7 +116,7 @@ def _foreseen(error: Exception) -> str | None:
     return None
 
 
-def _fail(line: str, arguments: list[str]) -> int:
+def _fail(name: str, line: str, arguments: list[str]) -> int:
     from reports.text import safe
 
     for word in arguments:
@@ -110,7 +129,7 @@ def _fail(line: str, arguments: list[str]) -> int:
         sys.stdout.flush()
     except OSError:
         _drop(sys.stdout.fileno())
-    text = f"{PROGRAM}: {safe(' '.join(line.splitlines()))}"
+    text = f"{name}: {safe(' '.join(line.splitlines()))}"
     if sys.stderr.isatty():
         import textwrap
 

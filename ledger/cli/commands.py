@@ -2,50 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any, NamedTuple
-
-
-class Option(NamedTuple):
-    """An option of a command. `kind` is `text`, `flag`, `number`, or `texts`: it may be given again, in a list."""
-
-    name: str
-    help: str
-    kind: str = "text"
-    default: Any = None
-    flags: tuple[str, ...] = ()
-
-    def spellings(self) -> tuple[str, ...]:
-        """Return how it is written."""
-        return self.flags or ("--" + self.name.rstrip("_").replace("_", "-"),)
-
-
-class Argument(NamedTuple):
-    """A positional argument. `many` takes all that remain."""
-
-    name: str
-    help: str
-    required: bool = True
-    many: bool = False
-
-
-class Command(NamedTuple):
-    """A command: what it is called, what it says of itself, and the function that does it."""
-
-    name: tuple[str, ...]
-    help: str
-    example: str
-    where: str
-    options: tuple[Option, ...] = ()
-    arguments: tuple[Argument, ...] = ()
-
-    def body(self) -> Callable[..., int]:
-        """Import and return the function."""
-        module, _, name = self.where.partition(":")
-        body: Callable[..., int] = getattr(import_module(module), name)
-        return body
-
+from ledger.cli.program import Argument, Command, Option, Program
 
 DB = Option("db", "The log: a path, sqlite:///PATH or postgresql://... Default: TALLYBOOK_DB, else your data folder.")
 FORMAT = Option("format", "How to print: table, json or csv.", default="table")
@@ -306,3 +263,10 @@ GROUPS = {
     "prices": "The price book: what models cost, and since when.",
     "usage": "Usage objects of providers.",
 }
+LEDGER = Program(
+    "ledger",
+    "What did it cost, who spent it, why did it fail? Tallybook reads the session files of coding agents into "
+    "an append-only log and answers from it.",
+    COMMANDS,
+    GROUPS,
+)

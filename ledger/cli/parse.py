@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ledger.cli.commands import COMMANDS, Command, Option
+from ledger.cli.program import Command, Option
 
 
-def parse(words: list[str]) -> tuple[Command, dict[str, Any]] | None:
+def parse(words: list[str], commands: Sequence[Command]) -> tuple[Command, dict[str, Any]] | None:
     """Return (command, values), None where help is asked for or anything is wrong."""
-    for command in COMMANDS:
+    for command in commands:
         count = len(command.name)
         if tuple(words[:count]) == command.name:
             values = _values(command, words[count:])

@@ -8,22 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from ledger import __version__
-from ledger.cli import PROGRAM
-from ledger.cli.commands import COMMANDS, GROUPS, Argument, Command, Option
+from ledger.cli.program import Argument, Command, Option, Program
 from ledger.errors import UsageError
 
-ABOUT = (
-    "What did it cost, who spent it, why did it fail? Tallybook reads the session files of coding agents into "
-    "an append-only log and answers from it."
-)
 _TYPES: dict[str, Any] = {"text": str, "flag": bool, "number": int, "texts": list[str]}
 
 
-def run_typer(arguments: list[str]) -> int:
+def run_typer(arguments: list[str], program: Program) -> int:
     """Run a command line by Typer; return the exit code."""
-    application = build()
+    application = build(program)
     try:
-        code = application(args=arguments or ["--help"], prog_name=PROGRAM, standalone_mode=False)
+        code = application(args=arguments or ["--help"], prog_name=program.name, standalone_mode=False)
     except typer.Exit as leaving:
         return int(leaving.exit_code)
     except SystemExit as leaving:  # its way to say that whoever read our output has left
@@ -37,22 +32,22 @@ def run_typer(arguments: list[str]) -> int:
             shown.show()
             return 2
         text = str(message()).rstrip(".")
-        raise UsageError(f"{text[:1].lower()}{text[1:]}: see `{_meant(arguments)} --help`") from error
+        raise UsageError(f"{text[:1].lower()}{text[1:]}: see `{_meant(arguments, program)} --help`") from error
     return int(code or 0)
 
 
-def _meant(arguments: list[str]) -> str:
+def _meant(arguments: list[str], program: Program) -> str:
     """Return the command that a wrong command line begins with."""
-    for command in COMMANDS:
+    for command in program.commands:
         if tuple(arguments[: len(command.name)]) == command.name:
-            return " ".join((PROGRAM, *command.name))
-    return f"{PROGRAM} {arguments[0]}" if arguments[:1] and arguments[0] in GROUPS else PROGRAM
+            return " ".join((program.name, *command.name))
+    return f"{program.name} {arguments[0]}" if arguments[:1] and arguments[0] in program.groups else program.name
 
 
-def build() -> typer.Typer:
+def build(program: Program) -> typer.Typer:
     """Return the application."""
     application = typer.Typer(
-        help=ABOUT,
+        help=program.about,
         add_completion=False,
         no_args_is_help=True,
         rich_markup_mode=None,
@@ -60,10 +55,10 @@ def build() -> typer.Typer:
     )
     application.callback()(_root)
     groups = {}
-    for name, text in GROUPS.items():
+    for name, text in program.groups.items():
         groups[name] = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
         application.add_typer(groups[name], name=name)
-    for command in COMMANDS:
+    for command in program.commands:
         parent = groups[command.name[0]] if len(command.name) > 1 else application
         text = f"{command.help}\n\nExample: {command.example}"
         parent.command(command.name[-1], help=text, short_help=command.help)(_function(command))

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 from ledger import __version__
 from ledger.cli import run
-from ledger.cli.commands import COMMANDS, GROUPS, Command, Option
+from ledger.cli.commands import COMMANDS, GROUPS, LEDGER
 from ledger.cli.parse import parse
+from ledger.cli.program import Command, Option
 from ledger.cli.typer_app import build
 from ledger.log.log import Log
 
@@ -116,7 +117,7 @@ def test_every_command_takes_db_and_what_prints_figures_a_format() -> None:
 @EVERY_COMMAND
 def test_the_example_of_the_help_can_be_run_as_it_stands(command: Command) -> None:
     """The words of an example are a command line that the fast parser takes."""
-    parsed = parse(command.example.split()[1:])
+    parsed = parse(command.example.split()[1:], COMMANDS)
     assert parsed is not None
     assert parsed[0] == command
 
@@ -325,7 +326,7 @@ def recorder(command: Command) -> Callable[..., int]:
 @pytest.fixture(scope="module")
 def application() -> Any:
     """The Typer application, built once."""
-    return typer.main.get_command(build())
+    return typer.main.get_command(build(LEDGER))
 
 
 PLAIN = st.one_of(
@@ -384,7 +385,7 @@ def command_lines(draw: st.DrawFn, *, valid: bool) -> list[str]:
 @given(words=command_lines(valid=False))
 def test_what_the_fast_parser_takes_means_the_same_to_typer(application: Any, words: list[str]) -> None:
     """Whatever is typed: either the fast parser leaves it to Typer, or both give the same command and values."""
-    fast = parse(words)
+    fast = parse(words, COMMANDS)
     if fast is not None:
         assert by_typer(application, words) == fast
 
@@ -393,7 +394,7 @@ def test_what_the_fast_parser_takes_means_the_same_to_typer(application: Any, wo
 @given(words=command_lines(valid=True))
 def test_the_fast_parser_takes_every_plain_command_line(application: Any, words: list[str]) -> None:
     """A well-formed line never costs the help system, and means what Typer says."""
-    fast = parse(words)
+    fast = parse(words, COMMANDS)
     assert fast is not None
     assert by_typer(application, words) == fast
 
@@ -401,7 +402,7 @@ def test_the_fast_parser_takes_every_plain_command_line(application: Any, words:
 @EVERY_COMMAND
 def test_both_parsers_have_the_same_defaults(command: Command, application: Any) -> None:
     words = [*command.name, *("x" for argument in command.arguments if argument.required)]
-    fast = parse(words)
+    fast = parse(words, COMMANDS)
     assert fast is not None
     assert by_typer(application, words) == fast
 
@@ -424,7 +425,7 @@ def test_a_body_takes_what_its_command_declares(command: Command) -> None:
 def test_a_line_that_only_typer_takes_runs_too(ledger: Ledger, tmp_path: Path) -> None:
     """`-n5` is a spelling of the help system: the body runs, its errors are one line, its exit code counts."""
     Log.create(tmp_path / "ledger.db").close()
-    assert parse(["tail", "-n5", "--db", "x"]) is None
+    assert parse(["tail", "-n5", "--db", "x"], COMMANDS) is None
     assert ledger("tail", "-n5", "--db", str(tmp_path / "ledger.db")).code == 0
     refused = ledger("tail", "-n5", "--db", str(tmp_path / "missing.db"))
     assert (refused.code, "there is no ledger here" in refused.line) == (2, True)
