@@ -2,9 +2,10 @@
 
     python benchmarks/writers.py PLACE --writers 32 --think-ms 20 --seconds 10 [--behind 300000]
 
-PLACE is a path, where a log is made and filled with `--behind` small events first, or the URL of an empty log on
-PostgreSQL. Prints one JSON object: latencies of single appends in milliseconds, commits a second, the fsync of the same
-disk in the same run, and whether a tailing reader saw every event once and in order.
+PLACE is a path, where a log is made and filled with `--behind` small events first (one that is there is taken as it
+is, with whatever its accounts are behind), or the URL of an empty log on PostgreSQL. Prints one JSON object: latencies
+of single appends in milliseconds, commits a second, the fsync of the same disk in the same run, and whether a tailing
+reader saw every event once and in order.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--behind", type=int, default=0)
     asked = parser.parse_args()
-    if asked.behind:
+    if asked.behind and not Path(asked.place).exists():
         filler = Path(__file__).parent / "spans.py"
         subprocess.run([sys.executable, filler, asked.place, "--spans", str(asked.behind), "--small"], check=True)
     with Log.open(resolve(asked.place), create=True) as log:
@@ -110,8 +111,8 @@ def main() -> None:
     caught_up = reader is None or reader.poll() is not None
     stop.set()
     seen, gaps = followed.get()
-    if reader is not None:
-        reader.wait()
+    if reader is not None and reader.wait():
+        raise SystemExit(f"the reader failed with {reader.returncode}: nothing was caught up, so nothing was measured")
     place = resolve(asked.place)
     synced = fsyncs_ms(place.parent if isinstance(place, Path) else Path(tempfile.gettempdir()))
     answer = {

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping
 
 from ledger.accounts.catchup import View, snapshot
 from ledger.accounts.store import session_key
-from ledger.errors import LedgerError, LogReadOnly, UsageError, VersionConflict
+from ledger.errors import LedgerError, UsageError, VersionConflict
 from ledger.events.envelope import NewEvent
 from ledger.ids import new_id
 from ledger.log.log import Log, StreamAppend
 
 KEY_MAX, VALUE_MAX = 64, 256
+NONE = "(none)"
+"""How tables show that there is no value, which no label can have therefore."""
 _KEY = re.compile(r"[a-z][a-z0-9_.-]*")
 
 
@@ -28,12 +30,12 @@ def checked_key(key: str, where: str) -> str:
 def parsed(words: Iterable[str], option: str = "") -> dict[str, str]:
     """Return key -> value of words such as `client=acme`; an empty value stands for no label.
 
-    Raises UsageError for a word without `=`, a wrong key, a value of several lines or beyond its length, and for a
-    key that is given twice.
+    Raises UsageError for a word without `=`, a wrong key, a value of several lines, beyond its length or blank,
+    and for a key that is given twice.
     """
     found: dict[str, str] = {}
     for word in words:
-        told = f"{option} {word}".strip()
+        told = f"{option} {word if word.strip() == word != '' else repr(word)}".strip()
         key, equals, value = word.partition("=")
         if not equals:
             raise UsageError(f"{told}: is no label: write key=value, for example client=acme")
@@ -42,6 +44,8 @@ def parsed(words: Iterable[str], option: str = "") -> dict[str, str]:
             raise UsageError(f"{told}: {key} is given twice: a session has one value of a key")
         if len(value) > VALUE_MAX or len(value.splitlines()) > 1 or any(ord(char) < 32 for char in value):
             raise UsageError(f"{key}: a label's value is one line of at most {VALUE_MAX} characters")
+        if value == NONE or (value and not value.strip()):  # in a table it would look like none
+            raise UsageError(f"{told}: a label's value is neither blank nor {NONE}: `{key}=` stands for no {key}")
         found[key] = value
     return found
 
@@ -74,8 +78,7 @@ def set_labels(log: Log, client: str, session_id: str, wanted: Mapping[str, str]
     from ledger.events.book import LabelSet  # whoever only reads labels needs neither
     from ledger.redaction import masked
 
-    if log.readonly:
-        raise LogReadOnly(f"{log.place}: may not be written by you: check its permissions")
+    log.check_writable()
     wanted = {key: masked(value) for key, value in wanted.items()}
     while True:
         version = log.stream_version(log.book_stream)

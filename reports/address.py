@@ -17,12 +17,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ledger.errors import UsageError
+from ledger.labels import NONE
 from reports.periods import PERIODS
 from reports.query import Question
 
 TOTAL = "total"
-NONE = "(none)"
-"""How a table shows an empty value; it may be written so in an address too."""
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._/:@+")
 _LOOSE = ("session", "project")
 """The filters that keep more than one value."""
@@ -76,6 +75,8 @@ def parse_row(text: str) -> RowAddress:
     for number, part in enumerate(text.split(",")):
         if part == TOTAL and not number:
             continue
+        if part == TOTAL:
+            raise UsageError(f"{text}: `{TOTAL}` begins an address and stands in it once: leave this one out")
         place = min((found for sign in "=~" if (found := part.find(sign)) >= 0), default=-1)
         if place <= 0:
             raise UsageError(

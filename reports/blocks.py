@@ -86,6 +86,8 @@ def make_choice(
     until_us = None if until is None else parse_day(until, zone, now_us, "--until")
     if since_us is not None and until_us is not None and until_us <= since_us:
         raise UsageError("--until is exclusive and must be later than --since: name the day after the last one")
+    if recent and active:
+        raise UsageError("--recent: the window that is running is all that --active leaves: leave one of them out")
     if recent and since is not None:
         raise UsageError(f"--recent: is the last {RECENT_DAYS} days: leave it out, or --since")
     if recent:

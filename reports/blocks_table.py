@@ -6,7 +6,7 @@ from reports.blocks import Block, Blocks, Choice, gap_before
 from reports.blocks_windows import MINUTE_US, WARNING_PERCENT, projection, rate
 from reports.figures import Figures, decimals_for
 from reports.periods import Zone
-from reports.text import Column, bold, safe, table, wrapped
+from reports.text import Column, bold, counted, safe, table, wrapped
 
 _HOUR_MINUTES = 60
 
@@ -58,7 +58,7 @@ def _nothing(found: Blocks, choice: Choice, now_us: int) -> str:
 
 def _row(block: Block, decimals: int, zone: Zone) -> list[str]:
     figures, window = block.figures, block.window
-    counted = figures.count_text
+    known = figures.count_text
     begin, end = zone.moment(window.begin_us), zone.moment(window.end_us)
     of_limit = "-" if block.percent is None else f"{_at_least(figures)}{block.percent:,} %"
     return [
@@ -66,10 +66,10 @@ def _row(block: Block, decimals: int, zone: Zone) -> list[str]:
         f"{begin:%Y-%m-%d %H:%M}-{end:%H:%M}" + (" running" if block.running else ""),
         *("" if at is None else f"{zone.moment(at):%H:%M}" for at in (figures.first_at, figures.last_at)),
         f"{figures['requests']:,}",
-        counted("input_uncached"),
-        counted("cache_read"),
-        counted("cache_write_5m", "cache_write_1h"),
-        counted("output"),
+        known("input_uncached"),
+        known("cache_read"),
+        known("cache_write_5m", "cache_write_1h"),
+        known("output"),
         f"{_at_least(figures)}{figures.tokens:,}",
         figures.cost_text(decimals),
         of_limit,
@@ -111,7 +111,7 @@ def _notes(block: Block, decimals: int, zone: Zone, now_us: int) -> list[str]:
 
 def _foot(found: Blocks) -> list[str]:
     return [
-        safe(f"{client}: {count:,} failed request{'s' if count > 1 else ''} in no window")
+        safe(f"{client}: {counted(count, 'failed request')} in no window")
         for client, count in sorted(found.outside.items())
     ]
 

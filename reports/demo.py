@@ -18,7 +18,7 @@ from reports.periods import Zone
 from reports.query import ask, make_question
 from reports.report import report
 from reports.show import show
-from reports.text import bold, safe
+from reports.text import bold, counted, safe
 from reports.verify import as_table
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -78,5 +78,5 @@ def _yours(home: Path, use_environment: bool) -> None:
         put(f"No sessions of {', '.join(most)} or {last} were found on this machine. Where there are some:")
     else:
         counts = ", ".join(f"{count} of {client}" for client, count in found.items() if count)
-        put(f"This machine has {total} session files ({counts}). None was read. To see what they cost:")
+        put(f"This machine has {counted(total, 'session file')} ({counts}). None was read. To see what they cost:")
     put("$ ledger report --import")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 
 from ledger.accounts.store import VERSION, Checkpoint, Store
 from ledger.errors import LedgerError
 from ledger.log.log import Log
-from ledger.log.volumes import Volumes
+from ledger.log.sqlite_log import SqliteLog
+from ledger.log.volumes import CLOSED, Volumes
 from ledger.prices.book import USER
 from ledger.prices.quote import Quote, instant_us
 from ledger.sources.quotes import recorded_quotes
-from reports.health import BAD, OK, WARN, Check, age_text, count_text, size_text
+from reports.health import BAD, OK, WARN, Check, age_text, size_text
+from reports.text import counted
 
 _DAY_US = 86_400_000_000
 _STALE_US = 7 * _DAY_US
@@ -39,14 +42,14 @@ def contents(log: Log, of_its_kind: Callable[[Log], Iterator[Check]]) -> Iterato
         advice = log.explain(error).removeprefix(f"{log.place}: ")
         yield Check("contents", f"cannot be read to the end: {error}", BAD, advice)
     except LedgerError as error:
-        yield Check("contents", "holds what this program does not know", WARN, str(error))
+        yield Check("contents", "holds what this program does not know", BAD, str(error))
 
 
 def _events(log: Log) -> Iterator[Check]:
     ask = log.connection.execute
     yield Check("format", f"{log.meta('format')}, hash recipe {log.meta('hash_recipe') or 'unknown'}")
     events, streams = ask("SELECT count(*), count(DISTINCT stream_id) FROM events").fetchone()
-    yield Check("events", f"{events:,} in {streams:,} streams")
+    yield Check("events", f"{events:,} in {counted(streams, 'stream')}")
     if isinstance(log, Volumes) and log.volume > 1:
         yield _volumes(log)
     blobs, size, stored = ask(_BLOBS).fetchone()
@@ -75,25 +78,25 @@ def _clock(newest_us: int, now_us: int) -> Check:
 def _accounts(log: Log) -> Iterator[Check]:
     live, head = Checkpoint(log.accounts).live(), log.head_position()
     if live is None:
-        yield Check("accounts", "not folded yet", OK, "the next report folds them")
+        yield Check("accounts", "not folded yet", OK, _folding(log))
         return
     generation, version, position = live
     value = f"generation {generation}, version {version}, at position {position:,} of {head:,}"
     behind = log.connection.execute("SELECT count(*) FROM events WHERE position > ?", (position,)).fetchone()[0]
     if behind:
-        value += f", behind by {count_text(behind, 'event')}"
+        value += f", behind by {counted(behind, 'event')}"
     if position > head:
         advice = "the accounts know events that the log has not: restore the log, or run `ledger rebuild`"
         yield Check("accounts", value, BAD, advice)
     elif version > VERSION:
         yield Check("accounts", value, WARN, "a newer tallybook made them: update, or reports fold in memory")
     elif version < VERSION or position < head:
-        yield Check("accounts", value, OK, "the next report brings them up to date")
+        yield Check("accounts", value, OK, _folding(log))
     else:
         yield Check("accounts", value)
     left = [number for number in Checkpoint(log.accounts).generations() if number != generation]
     if left:
-        value = f"{count_text(len(left), 'generation')} beside the one in use"
+        value = f"{counted(len(left), 'generation')} beside the one in use"
         advice = "a rebuild is running, or one broke off: if none runs, `ledger rebuild` removes them"
         yield Check("generations", value, WARN, advice)
     if version == VERSION:
@@ -104,7 +107,16 @@ def _accounts(log: Log) -> Iterator[Check]:
         for client, names in streams.items():
             newest = _newest(log, names)
             read = "last read in a volume that is not there" if newest is None else f"last read {age_text(newest)}"
-            yield Check(f"{client} in log", f"{count_text(len(names), 'file')} known, {read}")
+            yield Check(f"{client} in log", f"{counted(len(names), 'file')} known, {read}")
+
+
+def _folding(log: Log) -> str:
+    """Return what becomes of events that are not folded: whoever may write the accounts keeps what it folds."""
+    if isinstance(log, SqliteLog):
+        path = log.accounts_path
+        if log.meta(CLOSED) is not None or (path.exists() and not os.access(path, os.W_OK)):
+            return "every report folds what is missing in memory"
+    return "the next report brings them up to date"
 
 
 def _newest(log: Log, streams: list[str]) -> int | None:
@@ -125,7 +137,7 @@ def _prices(log: Log) -> Check:
     if not recorded:
         return Check("prices", "none recorded yet", OK, "`ledger import` records those it uses")
     own = sum(quote.source == USER for quote in recorded.values())
-    value = f"{count_text(len(recorded), 'quote')}, {own:,} of your own"
+    value = f"{counted(len(recorded), 'quote')}, {own:,} of your own"
     used = [quote for quote in _in_use(log, recorded) if quote.source != USER]
     if not used:
         return Check("prices", value)

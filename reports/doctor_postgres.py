@@ -16,7 +16,8 @@ from ledger.log.location import PostgresPlace
 from ledger.log.log import Log
 from ledger.sql import script
 from reports.doctor_log import contents
-from reports.health import BAD, OK, WARN, Check, count_text, size_text
+from reports.health import BAD, OK, WARN, Check, size_text
+from reports.text import counted
 
 _LEAST_VERSION = 140000
 _FEW_CONNECTIONS = 5
@@ -43,7 +44,7 @@ def examine(place: PostgresPlace) -> Iterator[Check]:
     try:
         log = Log.open(place, readonly=True)
     except LogTooNew as error:
-        yield Check("contents", "was written by a newer tallybook", WARN, _without(error, place))
+        yield Check("contents", "was written by a newer tallybook", BAD, _without(error, place))
         return
     except LedgerError as error:
         yield Check("contents", "cannot be opened", BAD, _without(error, place))
@@ -117,7 +118,7 @@ def _standby(ask: Any) -> Iterator[Check]:
         yield Check("replication", f"this is a standby; its last change is {behind} old", WARN, advice)
         return
     count = ask("SELECT count(*) FROM pg_stat_replication").fetchone()[0]
-    yield Check("replication", f"this is the primary; {count_text(count, 'standby server')} connected")
+    yield Check("replication", f"this is the primary; {counted(count, 'standby server')} connected")
 
 
 def _role(ask: Any) -> Check:

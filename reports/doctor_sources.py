@@ -12,7 +12,8 @@ from ledger.accounts.store import VERSION, Checkpoint, Store
 from ledger.log.location import Place
 from ledger.log.log import Log
 from ledger.sources import discover
-from reports.health import OK, WARN, Check, count_text
+from reports.health import OK, WARN, Check
+from reports.text import counted
 
 _DAY_NS = 86_400_000_000_000
 _KEPT_DAYS = 30
@@ -30,22 +31,22 @@ def session_files(place: Place, home: Path, use_environment: bool) -> Iterator[C
         problems: list[str] = []
         roots = discover.roots(client, home, use_environment=use_environment)
         found = [file for root in roots for file in discover.files(client, root, problems)]
-        value = f"{count_text(len(found), 'session file')} here" if roots else "no session files here"
+        value = f"{counted(len(found), 'session file')} here" if roots else "no session files here"
         new = [file for file in found if known is not None and not _is_read(file, known)]
         if new:
             value += f", {len(new):,} with something new"
         elif found and known is not None:
             value += ", all read"
         if problems:
-            yield Check(client, f"{value}, {count_text(len(problems), 'folder')} unreadable", WARN, problems[0])
+            yield Check(client, f"{value}, {counted(len(problems), 'folder')} unreadable", WARN, problems[0])
             continue
         kept_days = _kept_days(roots) if client == "claude-code" and found else 0
         soon = [file for file in new if kept_days and _days_left(file, kept_days) <= _SOON_DAYS]
         if kept_days:
-            value += f"; {discover.NAMES[client]} deletes each {count_text(kept_days, 'day')} after its last line"
+            value += f"; {discover.NAMES[client]} deletes each {counted(kept_days, 'day')} after its last line"
         if soon:
             first = max(0, min(_days_left(file, kept_days) for file in soon))
-            when = f"in {count_text(first, 'day')}" if first else "at its next start"
+            when = f"in {counted(first, 'day')}" if first else "at its next start"
             advice = f"{len(soon):,} of the new ones are deleted soon, the first {when}: run `ledger import {client}`"
             yield Check(client, value, WARN, advice)
         else:

@@ -14,6 +14,7 @@ from ledger.errors import LedgerError, LogTooNew
 from ledger.log import sqlite
 from ledger.log.log import Log
 from ledger.log.sqlite_log import APPLICATION_ID
+from ledger.log.volumes import CLOSED
 from ledger.sql import script
 from reports.doctor_log import contents
 from reports.doctor_machine import sync_time
@@ -37,7 +38,13 @@ def examine(path: Path) -> Iterator[Check]:
     yield from _file_system(path)
     if path.absolute().parent.is_dir() and os.access(path.absolute().parent, os.W_OK):
         yield sync_time(path.absolute().parent)
-    if _exists(path):
+    try:
+        there = path.exists()
+    except OSError as error:
+        advice = f"check the permissions of {path.absolute().parent}, or give another --db"
+        yield Check("log file", f"cannot be reached: {error.strerror or error}", BAD, advice)
+        return
+    if there:
         yield from _log(path)
     else:
         yield Check("log file", "does not exist yet", WARN, "`ledger import` makes it, or `ledger init`")
@@ -55,7 +62,7 @@ def _log(path: Path) -> Iterator[Check]:
     yield _size("log file", path)
     yield _size("accounts file", Path(f"{path}.accounts"))
     if not os.access(path, os.R_OK):
-        yield Check("access", "may not be read by you", WARN, f"ask the owner of {path}, or give another --db")
+        yield Check("access", "may not be read by you", BAD, f"ask the owner of {path}, or give another --db")
         return
     try:
         log = Log.open(path, readonly=True)
@@ -185,6 +192,10 @@ def _permissions(path: Path) -> Iterator[Check]:
     folder = path.absolute().parent
     if not os.access(path, os.W_OK) or not os.access(folder, os.W_OK):
         yield Check("access", "may be read and not written by you", WARN, "reports work, an import does not")
+    accounts = Path(f"{path}.accounts")
+    if _exists(accounts) and not os.access(accounts, os.W_OK):
+        advice = f"reports fold what is new in memory, each time anew: `chmod u+w {accounts}`, or remove that file"
+        yield Check("accounts access", "may be read and not written by you", WARN, advice)
     if os.name != "posix":
         return
     files = [one for one in (path, *(Path(f"{path}{ending}") for ending in _BESIDE)) if _exists(one)]
@@ -259,7 +270,9 @@ def _of_file(log: Log) -> Iterator[Check]:
     mode = ask("PRAGMA journal_mode").fetchone()[0]
     pages, free, page = (ask(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size"))
     value = f"journal {mode}, {size_text(pages * page)} in pages, {size_text(free * page)} of it free"
-    if mode != "wal":
+    if log.meta(CLOSED) is not None:
+        yield Check("database", f"{value}; a closed volume, which takes in nothing more")
+    elif mode != "wal":
         advice = "readers and writers block each other: `PRAGMA journal_mode=WAL` with SQLite's shell sets it right"
         yield Check("database", value, WARN, advice)
     else:
@@ -278,15 +291,15 @@ def _guards(log: Log) -> Check:
 
 
 def _unopened(path: Path, error: Exception) -> Check:
-    """Return what is wrong with a file that does not open: damage is bad, somebody else's file is not."""
+    """Return what is wrong with a file that does not open: none of it can be read, which is bad."""
     advice = str(error).removeprefix(f"{path}: ")
     if isinstance(error, LogTooNew):
-        return Check("contents", "was written by a newer tallybook", WARN, advice)
+        return Check("contents", "was written by a newer tallybook", BAD, advice)
     try:
         with path.open("rb") as file:
             ours = file.read(100)[68:72] == APPLICATION_ID.to_bytes(4, "big")
     except OSError as unreadable:
-        return Check("contents", f"cannot be read: {unreadable.strerror or unreadable}", WARN, "give another --db")
+        return Check("contents", f"cannot be read: {unreadable.strerror or unreadable}", BAD, "give another --db")
     if not ours:
-        return Check("contents", "not a ledger", WARN, advice)
-    return Check("contents", "a ledger that cannot be opened", BAD if "damaged" in advice else WARN, advice)
+        return Check("contents", "not a ledger", BAD, advice)
+    return Check("contents", "a ledger that cannot be opened", BAD, advice)

@@ -10,8 +10,9 @@ from ledger.accounts.amounts import DAY_US, QUARTER_HOUR_US
 from ledger.accounts.catchup import View
 from ledger.accounts.rows import contribution
 from ledger.errors import UsageError
+from ledger.labels import NONE
 from ledger.log.log import Log
-from reports.address import NONE, escaped, is_row, parse_row, plain, row_address, total_address
+from reports.address import escaped, is_row, parse_row, plain, row_address, total_address
 from reports.figures import Figures
 from reports.labels import is_label, label_columns, label_joins
 from reports.periods import PERIODS
@@ -194,7 +195,8 @@ def _nothing(view: View, question: Question, values: dict[str, str], text: str) 
         if known and value not in known:
             there = ", ".join(one or NONE for one in known[:_NAMED])
             more = f" and {len(known) - _NAMED:,} more" if len(known) > _NAMED else ""
-            return f"{text}: no {name} {value or NONE}: there are {there}{more}: `ledger report --by {name}` lists them"
+            what = f"no {name} {value}" if value else f"nothing is without a {name}"
+            return f"{text}: {what}: there are {there}{more}: `ledger report --by {name}` lists them"
     by = ",".join(question.by) or "session"
     return f"{text}: nothing matches all of it together: `ledger report --by {by}` lists what there is"
 

@@ -8,7 +8,7 @@ from reports.explain_span import Opened, Pricing
 from reports.explain_words import CLASS_NAMES, quote_text, rules_of, whys
 from reports.figures import Figures, usd
 from reports.periods import Zone
-from reports.text import Column, bold, safe, table, wrapped
+from reports.text import Column, bold, counted, safe, table, wrapped
 
 _INDENT = 4
 _CELLS = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output", "reasoning")
@@ -31,8 +31,7 @@ def sums(listed: Figures, rest: Figures, whole: Figures, figure: Figures, *, add
 
 
 def _spans(figures: Figures) -> str:
-    count = figures["spans"]
-    return f"{count:,} span{'' if count == 1 else 's'}"
+    return counted(figures["spans"], "span")
 
 
 def _verdict(listed: Figures, rest: Figures, adds_up: bool) -> str:

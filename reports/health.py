@@ -7,7 +7,7 @@ import time
 from typing import NamedTuple
 
 from reports.output import put, put_csv, put_json
-from reports.text import bold, safe, terminal_columns
+from reports.text import bold, counted, safe, terminal_columns
 
 OK, WARN, BAD = "ok", "warn", "bad"
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -64,10 +64,5 @@ def age_text(at_us: int, now_us: int | None = None) -> str:
     seconds = ((time.time_ns() // 1000 if now_us is None else now_us) - at_us) // 1_000_000
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:
-            return f"{count_text(seconds // length, unit)} ago"
+            return f"{counted(seconds // length, unit)} ago"
     return "just now" if seconds >= 0 else "in the future"
-
-
-def count_text(count: int, noun: str) -> str:
-    """Return a count and its noun."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -9,7 +9,7 @@ import msgspec
 
 from ledger.sources.discover import CLIENTS
 from reports.output import put, put_csv, put_json
-from reports.text import Column, safe, table
+from reports.text import Column, counted, safe, table
 
 if TYPE_CHECKING:
     from ledger.sources.importer import SourceReport
@@ -87,11 +87,12 @@ def warn(reports: list[SourceReport]) -> None:
             sys.stderr.write(f"ledger: {safe(problem)}\n")
         if report.malformed:
             sys.stderr.write(
-                f"ledger: {report.client}: {report.malformed:,} malformed lines were counted and left out: "
-                "`ledger import --strict` exits 1 for them\n"
+                f"ledger: {report.client}: {counted(report.malformed, 'malformed line')} counted and left out: "
+                "`ledger import --strict` exits 1 for it\n"
             )
         if report.torn:
+            ends = "ends" if report.torn == 1 else "end"
             sys.stderr.write(
-                f"ledger: {report.client}: {report.torn:,} files end in the middle of a line: "
+                f"ledger: {report.client}: {counted(report.torn, 'file')} {ends} in the middle of a line: "
                 "it is read again by the next import\n"
             )

@@ -85,6 +85,8 @@ def backup(log: Log, file: str, format_: str, *, force: bool) -> int:
 def backup_text(made: Backup, file: str) -> str:
     """Return what a person reads of a backup."""
     lines = [safe(f"{file}: {counted(made.position, 'event')} in {size_text(made.size_bytes)}, checked")]
+    if not made.accounts:
+        lines.append(wrapped("Without accounts: there are none, or they are damaged. The first report folds them."))
     if made.earlier:
         lines.append(wrapped(safe(
             f"The log was rolled: this is its newest volume. Copy the earlier ones too: {', '.join(made.earlier)}"

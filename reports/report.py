@@ -6,13 +6,14 @@ import sys
 from typing import Any
 
 from ledger.accounts.catchup import View
-from reports.address import NONE, row_address, total_address
+from ledger.labels import NONE
+from reports.address import row_address, total_address
 from reports.billing import all_subscription, billing
 from reports.figures import Figures, decimals_for
 from reports.labels import labels_by_session
 from reports.output import put, put_csv, put_json
 from reports.query import Answer, Question, ask
-from reports.text import Column, dim, table, terminal_columns, width, wrapped
+from reports.text import Column, counted, dim, table, terminal_columns, width, wrapped
 
 
 def report(view: View, question: Question, format_: str) -> None:
@@ -99,7 +100,7 @@ def _hint(question: Question, answer: Answer) -> list[str]:
 
 
 def _cells(figures: Figures, decimals: int, question: Question) -> list[str]:
-    counted = figures.count_text
+    known = figures.count_text
     last = "" if figures.last_at is None else f"{question.zone.moment(figures.last_at):%Y-%m-%d %H:%M}"
     reported = f"{figures['reported_cost_nanousd'] / 1e9:,.{decimals}f}" if figures["reported_cost_spans"] else "-"
     return [
@@ -107,12 +108,12 @@ def _cells(figures: Figures, decimals: int, question: Question) -> list[str]:
         f"{figures['failed']:,}",
         f"{_broken_off(figures):,}",
         f"{figures['retries']:,}",
-        counted("input_uncached"),
-        counted("cache_read"),
-        counted("cache_write_5m", "cache_write_1h"),
+        known("input_uncached"),
+        known("cache_read"),
+        known("cache_write_5m", "cache_write_1h"),
         figures.input_text(),
-        counted("output"),
-        counted("reasoning"),
+        known("output"),
+        known("reasoning"),
         figures.cost_text(decimals),
         reported,
         last,
@@ -160,5 +161,5 @@ def _notes(total: Figures) -> list[str]:
     for name, what in _REASONS.items():
         count = total[name]
         if count:
-            notes.append(f"{count:,} request{'s' if count > 1 else ''} {what}")
+            notes.append(f"{counted(count, 'request')} {what}")
     return notes

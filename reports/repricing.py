@@ -14,7 +14,7 @@ from ledger.sources.repricing import Repriced
 from reports.figures import decimals_for, usd
 from reports.output import put, put_csv, put_json
 from reports.quotes import UNKNOWN, short, source
-from reports.text import Column, table
+from reports.text import Column, counted, table
 
 _REASON = "the price book has another price for its time"
 _NEWER = "newer price data: upgrade the package genai-prices (pip install --upgrade genai-prices), then run this again"
@@ -51,7 +51,7 @@ def refresh(log: Log, format_: str) -> int:
 def _refreshed(installed: str, compared: int, recorded: int) -> str:
     if not compared:
         return "the log uses no prices of the price data yet: `ledger import` records those it uses"
-    said = f"{compared:,} prices compared with genai-prices {installed}: "
+    said = f"{counted(compared, 'price')} compared with genai-prices {installed}: "
     if not recorded:
         return said + "nothing changed"
     return said + f"{recorded:,} changed and recorded; `ledger reprice` applies them to what is already imported"
@@ -109,8 +109,8 @@ def reprice(log: Log, model: str | None, reason: str | None, format_: str) -> in
         lost = sum(row.lost for row in rows)
         if lost:
             put(
-                f"{_requests(lost)} of known cost before and unknown now: the new price lists no rate for a class "
-                "or tier they used: `ledger prices set` states one"
+                f"{counted(lost, 'request')} of known cost before and unknown now: the new price lists no rate for a "
+                "class or tier they used: `ledger prices set` states one"
             )
     else:
         put(f"nothing to do: every request{f' of {model}' if model else ''} has the price that the book has for it")
@@ -171,10 +171,6 @@ class _Row(_Sums):
         move = self.move
         names = {"model": move.model, "old_quote": move.old or None, "new_quote": move.new}
         return {**names, "event": self.event, "spans": len(move.spans), **super().as_json()}
-
-
-def _requests(count: int) -> str:
-    return f"{count:,} request{'' if count == 1 else 's'}"
 
 
 def _text(costs: list[int | None], decimals: int) -> str:

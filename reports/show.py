@@ -14,7 +14,7 @@ from reports.billing import stated
 from reports.figures import Figures, decimals_for, usd_or_none
 from reports.output import put, put_csv, put_json
 from reports.periods import Zone, iso
-from reports.text import Column, safe, shortened, table, terminal_columns, wrapped
+from reports.text import Column, counted, safe, shortened, table, terminal_columns, wrapped
 from reports.tree import Session, Span, Turn, load
 
 _SPANS_SHOWN = 12
@@ -129,8 +129,7 @@ def as_table(
         Column("at list price USD" if at_list_price else "cost USD", right=True),
         Column("time", right=True, rank=6),
     ]
-    count = len(session.turns)
-    head = safe(f"session {session.session_id} ({session.client}), {count} turn{'s' if count != 1 else ''}")
+    head = safe(f"session {session.session_id} ({session.client}), {counted(len(session.turns), 'turn')}")
     text = table(columns, rows, ["total", *_cells(total, decimals, zone)])
     told = [wrapped(safe("labels: " + ", ".join(f"{key}={value}" for key, value in labels.items())))] if labels else []
     return "\n".join([head, *told, text, *_errors(session, zone)])

@@ -17,7 +17,7 @@ from ledger.ids import id_text
 from ledger.log.log import Log
 from reports.output import put
 from reports.periods import Zone
-from reports.text import safe, shortened, terminal_columns
+from reports.text import counted, safe, shortened, terminal_columns
 
 POLL_SECONDS = 0.1
 _NARROW_COLUMNS = 110
@@ -137,13 +137,13 @@ def _word(value: Any) -> str:
 
 def _lines_observed(data: dict[str, Any]) -> str:
     seen = data.get("observations", [])
-    words = f"[{data['begin']},{data['end']}) {_count(data['lines'], 'line')}, {_count(len(seen), 'observation')}"
+    words = f"[{data['begin']},{data['end']}) {counted(data['lines'], 'line')}, {counted(len(seen), 'observation')}"
     skipped = ", ".join(f"{count} {reason}" for reason, count in data.get("skipped", {}).items())
     return f"{words}, skipped {skipped}" if skipped else words
 
 
 def _records_observed(data: dict[str, Any]) -> str:
-    words = f"{_count(data['records'], 'record')}, {_count(len(data.get('observations', [])), 'observation')}"
+    words = f"{counted(data['records'], 'record')}, {counted(len(data.get('observations', [])), 'observation')}"
     skipped = ", ".join(f"{count} {reason}" for reason, count in data.get("skipped", {}).items())
     return f"{words}, skipped {skipped}" if skipped else words
 
@@ -156,10 +156,6 @@ def _quote_recorded(data: dict[str, Any]) -> str:
     return f"{data['sha256'][:12]} {seller}{quote['model']} {rates} by {quote['source']}"
 
 
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 _DIGESTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "source.opened": lambda data: f"{data['client']} {data['path']}",
     "lines.observed": _lines_observed,
@@ -167,5 +163,5 @@ _DIGESTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "source.truncated": lambda data: f"read up to {data['offset']}, now {data['size']} bytes: read again",
     "quote.recorded": _quote_recorded,
     "quote.superseded": lambda data: f"{data['old'][:12]} by {data['new'][:12]}: {data['reason']}",
-    "span.priced": lambda data: f"{_count(len(data['spans']), 'span')} by {data['quote'][:12]}: {data['reason']}",
+    "span.priced": lambda data: f"{counted(len(data['spans']), 'span')} by {data['quote'][:12]}: {data['reason']}",
 }

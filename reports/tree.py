@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 from ledger.accounts.amounts import DIMENSIONS
 from ledger.accounts.catchup import View
+from ledger.accounts.live_usage import is_live
 from ledger.accounts.rows import Dimensions, SpanRow, contribution
 from ledger.errors import UsageError, VolumeMissing
 from ledger.events.registry import decode
+from ledger.events.runs import ToolReturned
 from ledger.events.sources import Failure
 from ledger.log.log import Log
 from reports.figures import Figures
@@ -114,6 +116,8 @@ def _beginning(view: View, wanted: str) -> list[tuple[int, str, str]]:
 
 def only_session(view: View, wanted: str) -> tuple[int, str, str]:
     """Return (key, id, client) of the session that is, or begins with, `wanted`. Raises UsageError for none or many."""
+    if not wanted.strip():
+        raise UsageError(f"{wanted!r}: is empty: give a session's id, or how it begins: `ledger report` lists them")
     found = _beginning(view, wanted)
     exact = [row for row in found if row[1] == wanted]
     if len(exact) == 1 or len(found) == 1:
@@ -152,13 +156,23 @@ def _with_error(log: Log, view: View, span: Span) -> Span:
     except VolumeMissing:
         return span
     body = decode(event.type, event.schema, event.data)
-    one = body.observations[span.row.source_index]
-    if not isinstance(one, Failure) or not one.error:
+    error = _error_of(body, span.row)
+    if not error:
         return span
-    content = log.blob(bytes.fromhex(one.error))
+    content = log.blob(bytes.fromhex(error))
     if content is None:
-        return span._replace(purged=view.store.one("purged", one.error) is not None)
+        return span._replace(purged=view.store.one("purged", error) is not None)
     return span._replace(error=content.decode("utf-8", "replace"))
+
+
+def _error_of(body: Any, row: SpanRow) -> str:
+    """Return the sha256 of the text of the error that a span ended with, empty for none."""
+    if isinstance(body, ToolReturned):
+        return body.result
+    if is_live(row.span_id):
+        return str(getattr(body, "error", ""))
+    one = body.observations[row.source_index]
+    return one.error if isinstance(one, Failure) else ""
 
 
 def _tree(session_id: str, client: str, turns: list[Turn], calls: dict[str, str]) -> Session:

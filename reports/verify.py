@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
+from ledger.accounts.catchup import unwritable
 from ledger.evidence.kept import Kept, Outcome, hold_against, read_file
 from ledger.invariants import FOUND_MAX, Check, check, named, remember, verified
 from ledger.invariants.of_log import fault_finding
 from ledger.log.log import Log
 from reports.output import Progress, put, put_csv, put_json
-from reports.text import Column, counted, safe, table
+from reports.text import Column, counted, safe, table, wrapped
 
 _FINDINGS_SHOWN = 5
 _KEPT = "kept seal"
@@ -40,14 +41,14 @@ def verify(log: Log, format_: str, *, full: bool, new: bool = False, seal: str |
         if not outcome.faults:
             notes.append(f"{counted(outcome.events_since, 'event')} since the seal of {kept.made_at[:19]}Z")
     ok = all(outcome.ok for outcome in outcomes)
-    if ok:
-        remember(log, until)
+    if ok and not remember(log, until) and not log.readonly:
+        notes.append(f"{unwritable(log)}; until then `ledger verify --new` begins where it began before")
     if format_ == "json":
         put_json({"ok": ok, "checks": [msgspec.to_builtins(outcome) for outcome in outcomes]} | about)
     elif format_ == "csv":
         put_csv(("name", "ok", "detail"), [(one.name, str(one.ok).lower(), one.detail) for one in outcomes])
     else:
-        put("\n".join([as_table(outcomes), *notes]))
+        put("\n".join([as_table(outcomes), *map(wrapped, map(safe, notes))]))
     return 0 if ok else 1
 
 

@@ -21,6 +21,7 @@ from ledger.accounts.catchup import rebuild, snapshot
 from ledger.accounts.store import Checkpoint, Store
 from ledger.cli import run
 from ledger.errors import LedgerError
+from ledger.events import hubs, runs
 from ledger.events.envelope import NewEvent
 from ledger.events.sources import LinesObserved
 from ledger.evidence.seals import make_seal
@@ -692,6 +693,66 @@ def test_what_was_verified_of_another_log_counts_for_nothing(case: Case) -> None
     case.spoil("UPDATE events SET hash = x'00' WHERE position = (SELECT max(position) FROM events)")
     with Log.open(case.path) as log:
         assert verified(log) == 0
+
+
+RUN = "run:01890000-0000-7000-8000-000000000001"
+CALLS = [runs.CallReference("a", "grep"), runs.CallReference("b", "grep")]
+SENT = runs.RequestSent(
+    call=1, attempt=1, provider="p", model="m", protocol="openai-chat", endpoint="", context=0, body_sha256="",
+    body_bytes=0,
+)  # fmt: skip
+CALLED = runs.ToolCalled(tool="grep", call="a", arguments="", arguments_bytes=0)
+BEGUN = [(runs.RunClaimed(epoch=1, host="h", pid=1), ""), (runs.TurnStarted(number=1, grant="g"), "")]
+
+
+def told(role: str, answers: str = "", calls: list[runs.CallReference] | None = None) -> tuple[object, str]:
+    """Return a message of a run."""
+    return runs.MessageAdded(role=role, blob="", size_bytes=0, answers=answers, calls=calls or []), ""
+
+
+@pytest.mark.parametrize(
+    ("events", "wrong"),
+    [
+        ([(runs.RequestAnswered(), "s")], "ends that is not open"),
+        ([(SENT, "s"), (runs.RequestLost(), "s"), (runs.RequestAnswered(), "s")], "ends that is not open"),
+        ([(SENT, "s"), (SENT, "s")], "begins a second time"),
+        ([(SENT, "s"), (runs.TurnEnded(outcome="ok"), "")], "1 spans are open where the run rests: request.sent"),
+        ([(CALLED, "t"), (runs.RunReleased(epoch=1), "")], "1 spans are open where the run rests: tool.called"),
+        ([(runs.RunClaimed(epoch=1, host="h", pid=2), "")], "a claim of epoch 1 after one of 1"),
+        ([(runs.TurnStarted(number=2, grant="h"), "")], "before the last one ended"),
+        ([told("assistant", calls=CALLS), told("user")], "before the results of 2 calls"),
+        ([told("assistant", calls=CALLS), told("tool", "b")], "out of the order of the calls: b before a"),
+        ([told("tool", "a")], "does not wait for one: a"),
+        ([told("assistant", calls=CALLS), told("tool", "a"), told("tool", "a")], "does not wait for one: a"),
+    ],
+)
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_what_runs_must_hold(events: list[tuple[object, str]], wrong: str, cut: int, tmp_path: Path) -> None:
+    """A begun span ends once, each call has one result, in order (LOOP-03, LOOP-04): "runs", read in one go or two."""
+    with Log.create(tmp_path / "ledger.db") as log:
+        for number, (body, span) in enumerate([*BEGUN, *events]):
+            new = NewEvent(body=body, event_id=new_id(), session_id=RUN[4:], turn="t", span=span or None)
+            log.append([StreamAppend(RUN, number, [new])])
+        (outcome,) = [one for one in check(log, since=cut) if one.name == "runs"]
+        assert not outcome.ok
+        assert wrong in str(outcome.found[0]["what"])
+        assert (outcome.found[0]["stream"], outcome.found[0]["version"]) == (RUN, len(events) + 2)
+
+
+def test_what_grants_must_hold(tmp_path: Path) -> None:
+    """Of "grants": a reservation of no grant, and one beyond its ceiling, are found and named."""
+    with Log.create(tmp_path / "ledger.db") as log:
+        bodies = [
+            hubs.GrantOpened("g", hubs.Limits(requests=1)), hubs.ReservationMade("g", 5), hubs.ReservationMade("g", 5),
+            hubs.ReservationMade("none", 5),
+        ]  # fmt: skip
+        for number, body in enumerate(bodies):
+            new = NewEvent(body=body, event_id=new_id(), session_id="s", span=f"s{number}")
+            log.append([StreamAppend("hub:s", number, [new])])
+        (outcome,) = [one for one in check(log) if one.name == "grants"]
+        assert [(one["version"], str(one["what"]).partition(":")[0]) for one in outcome.found] == [
+            (3, "a reservation breaks a ceiling (requests)"), (4, "the grant of a reservation is not open"),
+        ]  # fmt: skip
 
 
 def test_every_check_has_a_case_above() -> None:

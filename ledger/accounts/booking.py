@@ -13,6 +13,8 @@ from ledger.accounts import clients
 from ledger.accounts.claims import Claim, Sight
 from ledger.accounts.entities import Job
 from ledger.accounts.known import Account, Known
+from ledger.accounts.live_usage import is_live
+from ledger.accounts.live_usage import usage_of as live_usage_of
 from ledger.accounts.prices import QuoteBook
 from ledger.accounts.rows import Dimensions, SpanRow
 from ledger.accounts.store import quote_key
@@ -23,8 +25,8 @@ from ledger.wire.usage import Part, Usage
 
 NANO = 1_000_000_000
 _COST_LIMIT = 1 << 62
-_BODIES_MAX, _ORDERS_MAX = 32, 100_000
-"""How many events, and how many ids of events, are kept from slice to slice."""
+_BODIES_MAX, _OUTLINES_MAX, _ORDERS_MAX = 32, 256, 100_000
+"""How many events, how many of which little is decoded, and how many ids of events are kept from slice to slice."""
 
 Order = tuple[int, bytes]
 Body = seen.LinesObserved | seen.RecordsObserved | Outline
@@ -36,6 +38,7 @@ class Booking:
     def __init__(self, known: Known, book: QuoteBook, event_at: Callable[[int], Event]) -> None:
         self.known, self.book, self.event_at = known, book, event_at
         self.bodies: OrderedDict[int, Body] = OrderedDict()
+        self._outlines: OrderedDict[int, Body] = OrderedDict()
         self._orders: dict[int, Order] = {}
         self.begin()
 
@@ -57,13 +60,13 @@ class Booking:
 
     def body(self, position: int) -> Body:
         """Return the body of the event at a position."""
-        body = self.bodies.get(position)
+        body = self.bodies.get(position) or self._outlines.get(position)
         if body is None:
             event = self.event_at(position)
-            body = outline(event.type, event.schema, event.data)
-            if len(self.bodies) > 2 * _BODIES_MAX:
-                self.bodies.popitem(last=False)
-            self.take(event, body)
+            body = self._outlines[position] = outline(event.type, event.schema, event.data)
+            self._orders[position] = (event.at, event.event_id)
+            if len(self._outlines) > _OUTLINES_MAX:
+                self._outlines.popitem(last=False)
         return body
 
     def order(self, position: int) -> Order:
@@ -97,13 +100,37 @@ class Booking:
             if part is not None:
                 if part.role == "fallback":
                     row.attempt_kind = "fallback"
-                _fill_usage(row, part.usage)
+                fill_usage(row, part.usage)
                 quote = _quote_of(body, one, number)
                 row.named_quote = quote_key(quote) if quote else 0
                 self.price(row, part.usage)
             rows.append(row)
         rows += [self._tool_row(base, job) for job in jobs if job.called_at is not None]
         return rows
+
+    def seen_again(self, group_id: str, claim: Claim, old: SpanRow) -> SpanRow | None:
+        """Return the row of a claim whose figures and owner are those that stand; None where anything else is another.
+
+        The same as `rows`, without reading the event: of a response that was seen again mostly the lines change.
+        """
+        best, owner = claim.best, claim.owner
+        account = self.account(owner)
+        stands = (
+            old.source_position, old.source_index, old.session_key, old.agent_id, old.occurred_at, old.final,
+            old.ending, old.sidechain, old.nested, old.span_id,
+        )  # fmt: skip
+        told = (
+            best.position, best.index, *account, claim.occurred_at, claim.final, claim.ending, owner.sidechain,
+            owner.nested, f"{group_id}:{claim.variant}",
+        )  # fmt: skip
+        name = self.agent_name(owner.session_key, account, owner.sidechain)
+        if stands != told or self.known.values(old.dimension_id).agent != name:
+            return None
+        row = copy_of(old)
+        row.turn_key = self.known.turn(*account, claim.occurred_at)
+        row.ended_at, row.rank, row.contested = claim.last_at, best.rank, claim.contested
+        row.lines, row.copied_lines, row.replayed_lines = claim.lines, claim.copied_lines, claim.replayed_lines
+        return row
 
     def account(self, owner: Sight) -> Account:
         """Return whose books a sighting is in."""
@@ -191,6 +218,9 @@ class Booking:
 
     def usage_of(self, row: SpanRow) -> Usage | None:
         """Return the usage that a row's figures came from, read again from its event."""
+        if is_live(row.span_id):
+            event = self.event_at(row.source_position)
+            return live_usage_of(event, row, self.known.values(row.dimension_id).provider)
         body = self.body(row.source_position)
         one = body.observations[row.source_index]
         parts = clients.parts_of(row.span_id.partition(":")[0], one, body.contexts[one.c].provider)
@@ -214,7 +244,8 @@ def _beside(base: SpanRow, role: str, number: int) -> SpanRow:
     return row
 
 
-def _fill_usage(row: SpanRow, usage: Usage) -> None:
+def fill_usage(row: SpanRow, usage: Usage) -> None:
+    """Put the counts of a usage into a row."""
     row.input_uncached, row.cache_read = usage.input_uncached, usage.cache_read
     row.cache_write_5m, row.cache_write_1h = usage.cache_write_5m, usage.cache_write_1h
     row.output, row.reasoning = usage.output, usage.reasoning

@@ -14,10 +14,13 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from ledger.accounts import clients
-from ledger.accounts.claims import Facts, Sight
+from ledger.accounts.claims import SHARED, Facts, Sight
+from ledger.accounts.collecting import SIGHTINGS, Observed
+from ledger.accounts.entities import Job
 from ledger.accounts.fold import Fold
+from ledger.accounts.rows import SpanRow, bound, seen_again
 from ledger.accounts.store import Store
-from ledger.accounts.usual import Seen
+from ledger.accounts.usual import Place, Seen
 from ledger.events.envelope import Event
 
 _CELLS = 20_000
@@ -51,6 +54,10 @@ class Building(Fold):
         self._late_quotes: set[int] = set()
         self._late_spans: set[str] = set()
         self._complete = False
+        self._open: dict[str, SpanRow] = {}
+        """Rows of our own agent whose spans have not ended."""
+        self._ended: list[tuple[object, ...]] = []
+        """Those that ended in this slice, as they are bound."""
 
     def settle(self) -> None:
         """Append the rows of usual responses; put off what needs rows that stand."""
@@ -59,16 +66,32 @@ class Building(Fold):
         self._move_turns()
         self._put_off_changes()
         self._book()
+        self._append_ended()
         self._note_rows()
         self.known.write()
-        if len(self.change) > _CELLS:
-            self.change.write()
+        self._write_totals()
         self._begin()
 
-    def _respond(self, group_id: str, one: Seen) -> None:
-        if not self._groups.add(group_id):
-            self._first[group_id] = one
-            return
+    def _write_totals(self) -> None:
+        if len(self.change) > _CELLS:
+            self.change.write()
+
+    def _take_in(self, event: Event, body: Observed, client: str, places: list[Place]) -> None:
+        """Take in every observation of an event; of responses only the first one of each, and others of its slice."""
+        position, may_be_known, first = event.position, self._groups.add, self._first
+        for index, one in enumerate(body.observations):
+            place = places[one.c]
+            if type(one) not in SIGHTINGS:
+                self._observe[type(one)](client, one, place.context, place.key)
+                continue
+            group_id = self._group(client, one, place)
+            if may_be_known(group_id):
+                self._meet_again(group_id, (place, one, body, position, index))
+            else:
+                first[group_id] = (place, one, body, position, index)
+
+    def _meet_again(self, group_id: str, one: Seen) -> None:
+        """Take in what may have been met before: in this slice, or put off."""
         if group_id in self._first:
             self._several[group_id] = [self._first.pop(group_id), one]
         elif group_id in self._several:
@@ -77,20 +100,49 @@ class Building(Fold):
             self._put_off(group_id, one)
 
     def _put_off(self, group_id: str, one: Seen) -> None:
-        for place, _, _, position, index in self._several.get(group_id, (one,)):
-            if place.client not in self._clients:
-                self._clients.append(place.client)
-            self._later.extend((self._clients.index(place.client), position, index))
+        place, _, _, position, index = one
+        if place.client not in self._clients:
+            self._clients.append(place.client)
+        self._later.extend((self._clients.index(place.client), position, index))
+
+    def _unusual(self, group_id: str, one: Seen) -> None:
+        """Put off what turned out not to be usual, as it was seen."""
+        for each in self._several.get(group_id, (one,)):
+            self._put_off(group_id, each)
+
+    def find_live(self, span_id: str) -> SpanRow | None:
+        """Return the row of a span of our own agent that has not ended."""
+        return self._open.get(span_id)
+
+    def put_live(self, row: SpanRow, old: SpanRow | None) -> None:
+        """Keep a row until its span has ended: rows that stand cannot be found yet."""
+        if old is not None:
+            self._count(old, -1)
+        self._count(row, 1)
+        self._open.pop(row.span_id, None)
+        if self.known.values(row.dimension_id).status == "open":
+            self._open[row.span_id] = row
+        else:
+            self._ended.append(bound(row))
+
+    def _append_ended(self) -> None:
+        self.store.run("add_span", self._ended)
+        self._ended.clear()
+        self.live.write()
 
     def _book(self) -> None:
         """Append the rows of responses that the slice met for the first time."""
-        for group_id, seen in self._several.items():
-            self._first[group_id] = self.usual.merged(seen) or seen[0]
-            if self._first[group_id] is seen[0]:
-                self._put_off(group_id, self._first.pop(group_id))
+        for group_id, found in list(self._several.items()):
+            merged = self.usual.merged(found)
+            if merged is None:  # the first makes the row, the others come later
+                merged, *others = found
+                del self._several[group_id]
+                for one in others:
+                    self._put_off(group_id, one)
+            self._first[group_id] = merged
         for group_id in self._first.keys() & self.calls.keys():  # with what it started it is more than one row
-            self._put_off(group_id, self._first.pop(group_id))
-        self.store.run("add_usual_span", self.usual.book_all(self._first.items(), self.change, self._put_off))
+            self._unusual(group_id, self._first.pop(group_id))
+        self.store.run("add_usual_span", self.usual.book_all(self._first.items(), self.change, self._unusual))
         self._first.clear()
         self._several.clear()
 
@@ -118,7 +170,8 @@ class Building(Fold):
 
     def finish(self) -> Iterator[None]:
         """Settle what was put off; the caller commits after each step. The tables must have their indexes."""
-        self.change.write()
+        self._ended += [bound(row) for row in self._open.values()]
+        self._append_ended()
         yield
         for turns in _chunks(self._late_turns.items()):
             self.turns_from = dict(turns)
@@ -139,6 +192,8 @@ class Building(Fold):
             super().settle()
             yield
         yield from self._price_again()
+        self.change.write()
+        yield
 
     def _observe_later(self) -> Iterator[None]:
         """Take in the observations that were put off."""
@@ -160,10 +215,30 @@ class Building(Fold):
     def _shared_groups(self) -> set[str]:
         return set()
 
+    def _touch(self, group_id: str, before: dict[str, SpanRow], after: dict[str, SpanRow]) -> None:
+        """Note nothing: all that several sessions hold is decided once at the end."""
+
     def _facts(self, sights: list[Sight]) -> Facts:
         """Return what deciding needs; who came first is asked when everything that was put off is there."""
         facts = super()._facts(sights)
         return facts if self._complete else Facts(facts.sessions)
+
+    def _waits(self, group_id: str, existing: list[SpanRow], sights: list[Sight], jobs: list[Job]) -> bool:
+        """Let the usual group that several sessions hold wait for `_settle_shared`: it is decided only once then.
+
+        Until then its row says only that it is contested, on which it depends which session came first.
+        """
+        if self._complete or jobs or len(existing) != 1 or not group_id.startswith("claude-code:"):
+            return False
+        row = existing[0]
+        one_variant = row.span_id == f"{group_id}:{sights[0].variant}" and len({one.variant for one in sights}) == 1
+        if not one_variant or len({one.session_key for one in sights}) == 1:
+            return False
+        if row.contested != SHARED:
+            row.contested = SHARED
+            self.again.append(seen_again(row))  # no total counts that
+        self._keep(group_id, sights)
+        return True
 
     def _settle_shared(self) -> Iterator[None]:
         """Decide who owns what several sessions hold: once, since it depends on all that they hold.
@@ -173,7 +248,7 @@ class Building(Fold):
         self._complete = True
         for groups in _chunks([group_id for (group_id,) in self.store.all("shared_groups")]):
             self._settle_groups(groups)
-            self.change.write()
+            self._write_totals()
             self._begin()
             yield
 
@@ -189,9 +264,9 @@ class Building(Fold):
 class Filter:
     """Texts that were met. It may say so of one that was not (one in some hundred), never the other way round."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: int = 1 << 21) -> None:
         self._older: list[tuple[bytearray, int]] = []
-        self._grow(1 << 18)
+        self._grow(room)  # of what is not used no memory is taken
 
     def _grow(self, room: int) -> None:
         self._room = self._left = room

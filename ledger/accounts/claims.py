@@ -54,6 +54,10 @@ class Sight(msgspec.Struct):
             self.position, self.index = other.position, other.index
 
 
+SHARED = 2
+"""What a row's `contested` is where several sessions hold the response."""
+
+
 class SessionFacts(NamedTuple):
     """What deciding needs to know of a session."""
 
@@ -223,7 +227,7 @@ def _claim(variant: str, seen: list[Sight], facts: Facts, replayed: int, places:
         lines,
         sum(s.lines for s in seen) - lines,
         replayed,
-        0 if places == 1 else 1 if len(sessions) == 1 else 2,
+        0 if places == 1 else 1 if len(sessions) == 1 else SHARED,
     )
 
 

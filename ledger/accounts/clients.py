@@ -9,7 +9,7 @@ import msgspec
 from ledger.accounts.claims import Claim, Facts, Sight, by_copy, by_lineage, by_request, by_response, lone_claim
 from ledger.events.sources import Cumulative, Response
 from ledger.wire import anthropic, codex, gemini_cli, opencode
-from ledger.wire.usage import Part
+from ledger.wire.usage import Part, Usage
 
 _decode = msgspec.json.Decoder().decode
 
@@ -19,6 +19,8 @@ PLACEHOLDER_OUTPUT_TOKENS = 10
 
 def quoted(native: str) -> str:
     """Return a native id that can stand between colons."""
+    if native.isidentifier():  # most are: one look in place of four
+        return native
     if ":" not in native and "%" not in native and "+" not in native and ";" not in native:
         return native
     return native.replace("%", "%25").replace(":", "%3A").replace("+", "%2B").replace(";", "%3B")
@@ -86,6 +88,24 @@ def parts_of(client: str, observation: Any, provider: str) -> tuple[Part, ...]:
         total, before, last = observation.total, observation.before, observation.last
         return codex.step_of_json(total, before, last, carried=observation.carried)
     return ()
+
+
+def usage_of(client: str, observation: Any, provider: str) -> Usage | None:
+    """Return the usage of an observation that stands for one row of its own model; None of every other."""
+    kind = type(observation)
+    if kind is Response and client == "claude-code":
+        usage = anthropic.usage_of_json(observation.usage)
+    elif kind is Response and client == "codex":
+        usage = codex.usage_of_json(observation.usage)
+    elif kind is Cumulative:
+        total, before, last = observation.total, observation.before, observation.last
+        usage = codex.step_usage_of_json(total, before, last, carried=observation.carried)
+    else:
+        usage = None
+    if usage is not None:
+        return usage
+    parts = parts_of(client, observation, provider)
+    return parts[0].usage if len(parts) == 1 and parts[0].role == "message" and not parts[0].model else None
 
 
 def is_placeholder(span_id: str, final: int, part: str, output: int | None) -> bool:

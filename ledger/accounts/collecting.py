@@ -11,17 +11,21 @@ from ledger.accounts import clients
 from ledger.accounts.booking import Booking
 from ledger.accounts.entities import Job, Label, Source, smaller_time, smaller_word
 from ledger.accounts.known import Known
+from ledger.accounts.live import Live
 from ledger.accounts.prices import QuoteBook, said_at
+from ledger.accounts.rows import SpanRow
 from ledger.accounts.store import Store, session_key
 from ledger.accounts.totals import TotalsChange
-from ledger.accounts.usual import Seen, Usual
+from ledger.accounts.usual import Place, Seen, Usual
 from ledger.events import book as prices
 from ledger.events import sources as seen
 from ledger.events.envelope import Event
-from ledger.events.registry import decode
+from ledger.events.registry import ENTRIES, decode
 from ledger.ids import row_key
 
-_SIGHTINGS = frozenset((seen.Response, seen.Cumulative, seen.Failure, seen.Cut))
+SIGHTINGS = frozenset((seen.Response, seen.Cumulative, seen.Failure, seen.Cut))
+"""Observations of which a response or an attempt is known."""
+Observed = seen.LinesObserved | seen.RecordsObserved
 
 
 class Collecting:
@@ -44,9 +48,13 @@ class Collecting:
             prices.SpanPriced: self._span_priced,
             prices.LabelSet: self._label_set,
             prices.BlobsPurged: self._blobs_purged,
-            prices.SealMade: lambda event, body: None,  # what these say is of the log, not of the accounts
-            prices.LogRolled: lambda event, body: None,
+            prices.SealMade: _nothing,  # what these say is of the log, not of the accounts
+            prices.LogRolled: _nothing,
         }
+        self.live = Live(store, self.known, self.booking, self.find_live, self.put_live, alone=alone)
+        # What a run decides, and what its hub does, moves no account; what it sends and calls does.
+        self._apply |= {entry.struct: _nothing for entry in ENTRIES if entry.stream in ("run", "hub")}
+        self._apply |= self.live.apply
         self._observe: dict[type, Callable[[str, Any, seen.Context, int], None]] = {
             seen.Prompt: self._prompt,
             seen.Call: self._called,
@@ -74,6 +82,14 @@ class Collecting:
         """Quotes for which another one stands than before."""
         self.repriced: set[str] = set()
         """Spans that were priced one by one."""
+
+    def find_live(self, span_id: str) -> SpanRow | None:
+        """Return the row of a span of our own agent, as it stands with this slice."""
+        raise NotImplementedError
+
+    def put_live(self, row: SpanRow, old: SpanRow | None) -> None:
+        """Keep a row of a span of our own agent in place of the old one."""
+        raise NotImplementedError
 
     def apply(self, event: Event) -> None:
         """Take in one event. Raises LogTooNew for one that this program does not know."""
@@ -121,31 +137,40 @@ class Collecting:
     def _records(self, event: Event, body: seen.RecordsObserved) -> None:
         self._observed(event, body, self.known.source(event.stream_id))
 
-    def _observed(self, event: Event, body: seen.LinesObserved | seen.RecordsObserved, source: Source) -> None:
+    def _observed(self, event: Event, body: Observed, source: Source) -> None:
         source.version, source.size, source.mtime_ns = event.version, body.size, body.mtime_ns
         if body.inode:  # it is not told before the end of the file
             source.device, source.inode = body.device, body.inode
         source.carry = msgspec.json.encode(body.carry).decode() if body.carry else "{}"
-        client, position = source.client, event.position
-        self.booking.take(event, body)
-        places = [self.usual.place(client, context) for context in body.contexts]
-        for place in places:
-            context = place.context
+        places = [self._place(source.client, context) for context in body.contexts]
+        self._take_in(event, body, source.client, places)
+
+    def _place(self, client: str, context: seen.Context) -> Place:
+        """Return the place that a context is; what it says of its session and its sub-agent is taken in."""
+        place = self.usual.place(client, context)
+        if place.epoch != self.known.epoch:  # else it was looked up since, and this was done before
             self.known.session(place.key, context.session, client)
             if context.agent_type and context.agent:
                 self.known.learn_agent(place.key, context.agent, context.agent_type, "")
-        observe = self._observe
-        for index, one in enumerate(body.observations):
-            place, kind = places[one.c], type(one)
-            if kind in _SIGHTINGS:
-                if client == "codex" and kind is seen.Response:
-                    self._has_records(place.key)
-                self._respond(clients.group_of(client, one), (place, one, body, position, index))
-            else:
-                observe[kind](client, one, place.context, place.key)
+        return place
 
-    def _respond(self, group_id: str, one: Seen) -> None:
-        self.news.setdefault(group_id, []).append(one)
+    def _take_in(self, event: Event, body: Observed, client: str, places: list[Place]) -> None:
+        """Take in every observation of an event."""
+        self.booking.take(event, body)
+        news, position = self.news, event.position
+        for index, one in enumerate(body.observations):
+            place = places[one.c]
+            if type(one) in SIGHTINGS:
+                group_id = self._group(client, one, place)
+                news.setdefault(group_id, []).append((place, one, body, position, index))
+            else:
+                self._observe[type(one)](client, one, place.context, place.key)
+
+    def _group(self, client: str, one: Any, place: Place) -> str:
+        """Return the group of an observation; a session of Codex that has records of its own is noted as such."""
+        if client == "codex" and type(one) is seen.Response:
+            self._has_records(place.key)
+        return clients.group_of(client, one)
 
     def _has_records(self, key: int) -> None:
         session = self.known.session(key)
@@ -203,3 +228,7 @@ class Collecting:
     def _changed(self, job: Job) -> None:
         if job.group_id:
             self.calls.setdefault(job.group_id, {})[job.job_key] = job
+
+
+def _nothing(event: Event, body: Any) -> None:
+    """What no account is kept of."""

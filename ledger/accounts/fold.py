@@ -7,10 +7,10 @@ from typing import Any
 
 from ledger.accounts import clients
 from ledger.accounts.booking import copy_of
-from ledger.accounts.claims import Claim, Facts, Sight
+from ledger.accounts.claims import SHARED, Claim, Facts, Sight
 from ledger.accounts.collecting import Collecting
 from ledger.accounts.entities import Job
-from ledger.accounts.rows import SpanRow, bound
+from ledger.accounts.rows import SightingRow, SpanRow, bound, seen_again
 from ledger.accounts.sights import row_of_sight, sight_of, sight_of_row, sight_of_span
 from ledger.accounts.usual import Seen
 from ledger.events import sources as seen
@@ -26,6 +26,8 @@ class Fold(Collecting):
         self.touched: set[int] = set()
         """Sessions that hold another response than before, or another that no other session holds."""
         self.rows: dict[str, SpanRow] = {}
+        self.again: list[tuple[object, ...]] = []
+        """The rows of responses that were only seen once more, as `see_span_again` takes them."""
         self.sightings: list[tuple[Any, ...]] = []
         self.uncontested: list[tuple[str]] = []
 
@@ -40,9 +42,13 @@ class Fold(Collecting):
         self._settle_groups(self._shared_groups())
         self._rename_agents()
         self._reprice()
+        self.live.write()
         self.known.write()
-        self.change.write()
+        self._write_totals()
         self._begin()
+
+    def _write_totals(self) -> None:
+        self.change.write()
 
     def _groups_of_regrouped(self) -> set[str]:
         """Groups whose claims depend on what a session says of its origin or its records."""
@@ -111,24 +117,42 @@ class Fold(Collecting):
     def _settle_group(self, group_id: str, existing: list[SpanRow], places: Places) -> None:
         sights = self._sights(group_id, existing, places)
         jobs = self._jobs(group_id, existing)
+        if self._waits(group_id, existing, sights, jobs):
+            return
         claims = self._claims(group_id, sights)
         if not existing and len(sights) < 2:  # the usual case: a new response, seen in one place
             for claim in claims:
                 for row in self.booking.rows(group_id, claim, jobs):
                     self._put(row, None)
             return
-        rows = {row.span_id: row for claim in claims for row in self.booking.rows(group_id, claim, jobs)}
-        before = {old.span_id: old for old in existing}
-        self._touch(group_id, before, rows)
-        for span_id, old in before.items():
-            if span_id not in rows:
-                self._drop(old)
-        for span_id, row in rows.items():
-            self._put(row, before.get(span_id))
-        contested = any(row.contested for row in existing)
-        if contested and group_id.startswith("codex:"):  # some may count no more
+        if len(existing) == 1 == len(claims) and not jobs:
+            same = self.booking.seen_again(group_id, claims[0], existing[0])
+        else:
+            same = None
+        rows = [same] if same else [row for claim in claims for row in self.booking.rows(group_id, claim, jobs)]
+        self._change(group_id, existing, rows, lone=same is not None)
+        if group_id.startswith("codex:") and any(row.contested for row in existing):  # some may count no more
             self.uncontested.append((group_id,))
-        self._keep(group_id, sights)
+            self._keep(group_id, sights)
+        elif places:  # else they are those that were kept
+            self._keep(group_id, sights)
+
+    def _change(self, group_id: str, existing: list[SpanRow], rows: list[SpanRow], *, lone: bool) -> None:
+        """Put the rows of a group in the place of those that stand; a lone one may only have been seen once more."""
+        before, after = {old.span_id: old for old in existing}, {row.span_id: row for row in rows}
+        self._touch(group_id, before, after)
+        for span_id, old in before.items():
+            if span_id not in after:
+                self._drop(old)
+        for span_id, row in after.items():
+            if lone:
+                self._see_again(row, before[span_id])
+            else:
+                self._put(row, before.get(span_id))
+
+    def _waits(self, group_id: str, existing: list[SpanRow], sights: list[Sight], jobs: list[Job]) -> bool:
+        """Return whether a group is decided later, with all that is known by then; its sightings are kept."""
+        return False
 
     def _keep(self, group_id: str, sights: list[Sight]) -> None:
         """Keep the sightings of a response one by one where there are several."""
@@ -141,7 +165,7 @@ class Fold(Collecting):
             {
                 (row.span_id, sight_of_span(group_id, row).session_key, row.occurred_at)
                 for row in rows.values()
-                if row.contested < 2
+                if row.contested < SHARED
             }
             for rows in (before, after)
         ]
@@ -156,7 +180,7 @@ class Fold(Collecting):
             known = places  # nothing was seen before: where nothing counts, nothing is kept either
         else:
             known = {}
-            for row in self.store.sightings(group_id):
+            for row in self._kept(group_id, existing):
                 sight = sight_of_row(row)
                 sight.order = self.booking.order(sight.position)
                 _merge(known, sight)
@@ -170,6 +194,12 @@ class Fold(Collecting):
         if group_id.startswith("codex:~"):
             return [sight for sight in known.values() if not self.known.session(sight.session_key).has_records]
         return list(known.values())
+
+    def _kept(self, group_id: str, existing: list[SpanRow]) -> list[SightingRow]:
+        """Return the sightings that are kept of a group: only those of contested rows are, and of totals of Codex."""
+        if any(row.contested for row in existing) or group_id.startswith("codex:"):
+            return self.store.sightings(group_id)
+        return []
 
     def _claims(self, group_id: str, sights: list[Sight]) -> list[Claim]:
         if not sights:
@@ -257,6 +287,14 @@ class Fold(Collecting):
 
     # writing
 
+    def find_live(self, span_id: str) -> SpanRow | None:
+        """Return the row of a span of our own agent, as it stands with this slice."""
+        return self.rows.get(span_id) or next(iter(self.store.spans("span", span_id)), None)
+
+    def put_live(self, row: SpanRow, old: SpanRow | None) -> None:
+        """Keep a row of a span of our own agent in place of the old one."""
+        self._put(row, old)
+
     def _put(self, row: SpanRow, old: SpanRow | None) -> None:
         if row == old:
             return
@@ -264,6 +302,13 @@ class Fold(Collecting):
             self._count(old, -1)
         self._count(row, 1)
         self.rows[row.span_id] = row
+
+    def _see_again(self, row: SpanRow, old: SpanRow) -> None:
+        """Write a row of which only what `rows.SEEN_AGAIN` names can be another."""
+        if row != old:
+            self._count(old, -1)
+            self._count(row, 1)
+            self.again.append(seen_again(row))
 
     def _drop(self, old: SpanRow) -> None:
         self._count(old, -1)
@@ -280,6 +325,8 @@ class Fold(Collecting):
         self.sightings.clear()
         self.store.run("put_span", [bound(row) for row in self.rows.values()])
         self.rows.clear()
+        self.store.run("see_span_again", self.again)
+        self.again.clear()
 
 
 def _merge(places: Places, sight: Sight) -> None:

@@ -185,7 +185,7 @@ class QuoteBook:
 
     def of_span(self, span_id: str, named_quote: int) -> tuple[KnownQuote | None, KnownQuote | None]:
         """Return the quote that the span's event names, and the one that prices it today."""
-        if self._any_span_quote():
+        if self.any_apart():
             chosen = self._span_quote(span_id)[0] or named_quote
             return self._quote(named_quote), self._quote(self._latest(chosen))
         found = self._found.get(named_quote)
@@ -224,14 +224,15 @@ class QuoteBook:
         """Return the quote by which a span was priced apart, 0 for none, and when that was said."""
         if self._all_apart is not None:
             return self._all_apart.get(span_id, (0, ""))
-        if not self._any_span_quote():
+        if not self.any_apart():
             return 0, ""
         if span_id in self._span_quotes:
             return self._span_quotes[span_id]
         row = self.store.one("span_quote", span_id)
         return (row[1], row[2]) if row else (0, "")
 
-    def _any_span_quote(self) -> bool:
+    def any_apart(self) -> bool:
+        """Return whether any span was priced one by one."""
         if self._has_span_quotes is None:
             self._has_span_quotes = bool(self.store.all("any_span_quote"))
         return self._has_span_quotes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import ClassVar, NamedTuple
 
 import msgspec
@@ -114,6 +115,17 @@ USUAL = (
     "reported_cost_nanousd", "source_position", "source_index", "final", "lines", "rank", "sidechain",
 )  # fmt: skip
 """The columns of a row that a usual response fills (see usual.py); all others have the defaults of SpanRow."""
+
+SEEN_AGAIN = ("turn_key", "ended_at", "lines", "copied_lines", "replayed_lines", "rank", "contested")
+"""The columns of a row that may be others when its response is seen once more; no index has them."""
+
+
+def seen_again(row: SpanRow) -> tuple[object, ...]:
+    """Return a row's values as `see_span_again` takes them."""
+    return (*_seen_again(row), row.span_id)
+
+
+_seen_again = attrgetter(*SEEN_AGAIN)
 
 
 def bound(row: SpanRow) -> tuple[object, ...]:

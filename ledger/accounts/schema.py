@@ -191,6 +191,48 @@ labels = Table(
     sqlite_with_rowid=False,
 )
 
+runs = Table(
+    "gen_runs",
+    PROJECTIONS,
+    Column("stream_id", TEXT, primary_key=True),
+    Column("session_key", INTEGER, nullable=False),
+    Column("folder", TEXT, nullable=False),
+    Column("project", TEXT, nullable=False),
+    Column("branch", TEXT, nullable=False),
+    Column("provider", TEXT, nullable=False),
+    Column("model", TEXT, nullable=False),
+    Column("turn_key", INTEGER, nullable=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+run_turns = Table(
+    "gen_run_turns",
+    PROJECTIONS,
+    Column("turn_key", INTEGER, primary_key=True, autoincrement=False),
+    Column("who", TEXT, nullable=False),
+    Column("agent", TEXT, nullable=False),
+    Column("number", INTEGER, nullable=False),
+    Column("ended_at", INTEGER),
+    Column("outcome", TEXT, nullable=False),
+    Column("reason", TEXT, nullable=False),
+    Column("continues", TEXT, nullable=False),
+    sqlite_strict=True,
+)
+
+tool_calls = Table(
+    "gen_tool_calls",
+    PROJECTIONS,
+    Column("span_id", TEXT, primary_key=True),
+    Column("call_id", TEXT, nullable=False),
+    Column("arguments_bytes", INTEGER, nullable=False),
+    Column("result_bytes", INTEGER),
+    Column("truncated", INTEGER, nullable=False),
+    Column("exit_code", INTEGER),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
 purged = Table(
     "gen_purged",
     PROJECTIONS,

@@ -22,7 +22,7 @@ from sqlalchemy.sql import ClauseElement
 
 from ledger.accounts import schema
 from ledger.accounts.amounts import AMOUNTS, GRAIN_MONTH, IMPORT_AMOUNTS
-from ledger.accounts.rows import UNKNOWN, USUAL, SpanRow
+from ledger.accounts.rows import SEEN_AGAIN, UNKNOWN, USUAL, SpanRow
 from ledger.sql.portable import larger, listed, smaller
 
 
@@ -120,6 +120,9 @@ def _cell() -> list[ColumnElement[bool]]:
 STATEMENTS: dict[str, ClauseElement] = {
     "put_span": _put(_spans, _bound(SpanRow.__struct_fields__)),
     "add_usual_span": insert(_spans).values(_bound(USUAL)),
+    "see_span_again": update(_spans)
+    .where(_spans.c.span_id == bindparam("of_span_id"))
+    .values({name: bindparam(name) for name in SEEN_AGAIN}),
     "drop_span": delete(_spans).where(_spans.c.span_id == bindparam("span_id")),
     "spans_of_groups": _spans_of_groups(),
     "span": _by(_spans, "span_id"),
@@ -192,6 +195,13 @@ STATEMENTS: dict[str, ClauseElement] = {
     "import_sums": _import_sums(),
     "put_source": _put(schema.sources),
     "source": _by(schema.sources, "stream_id"),
+    "add_span": insert(_spans).values(_bound(SpanRow.__struct_fields__)),
+    "put_run": _put(schema.runs),
+    "run": _by(schema.runs, "stream_id"),
+    "put_run_turn": _put(schema.run_turns),
+    "run_turn": _by(schema.run_turns, "turn_key"),
+    "put_tool_call": _put(schema.tool_calls),
+    "tool_call": _by(schema.tool_calls, "span_id"),
     "put_label": _put(schema.labels),
     "label": _by(schema.labels, "session_key", "label"),
     "put_purged": insert(schema.purged).on_conflict_do_nothing(),

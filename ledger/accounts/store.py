@@ -13,14 +13,14 @@ from ledger.accounts.rows import Dimensions, SightingRow, SpanRow
 from ledger.ids import row_key
 from ledger.sql import script, statements
 
-VERSION = 3
+VERSION = 4
 """The version of the projection tables and of the fold's rules: another one means another generation."""
 
 _PAGE_ROWS = 5000
 
 TABLES = (
     "dimensions", "sessions", "turns", "jobs", "agents", "spans", "sightings",
-    "quotes", "replacements", "span_quotes", "sources", "labels", "purged", "totals",
+    "quotes", "replacements", "span_quotes", "sources", "labels", "runs", "run_turns", "tool_calls", "purged", "totals",
 )  # fmt: skip
 
 

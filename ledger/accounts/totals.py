@@ -41,18 +41,17 @@ class _Sum:
         self.last_at = -(1 << 62)
         self.left: set[int] = set()
 
-    def copy(self) -> _Sum:
-        """Return the same, to be added to."""
-        same = _Sum()
-        same.amounts, same.first_at, same.last_at = self.amounts, self.first_at, self.last_at
-        same.left = set(self.left)
-        return same
 
-    def add(self, other: _Sum) -> None:
-        self.amounts = list(map(add, self.amounts, other.amounts))
-        self.first_at = min(self.first_at, other.first_at)
-        self.last_at = max(self.last_at, other.last_at)
-        self.left |= other.left
+def _sum_of(found: list[_Sum]) -> _Sum:
+    """Return what several changes of one cell come to."""
+    if len(found) == 1:
+        return found[0]
+    total = _Sum()
+    total.amounts = list(map(sum, zip(*[one.amounts for one in found], strict=True)))
+    total.first_at = min([one.first_at for one in found])
+    total.last_at = max([one.last_at for one in found])
+    total.left = set().union(*[one.left for one in found])
+    return total
 
 
 class _Usual(msgspec.Struct, gc=False):
@@ -199,7 +198,7 @@ class TotalsChange:
         self._usual.clear()
 
     def _cells(self) -> dict[Cell, _Sum]:
-        cells: dict[Cell, _Sum] = {}
+        cells: dict[Cell, list[_Sum]] = {}
         usual = ((key, total.whole()) for key, total in self._usual.items())
         for (quarter, session_key, dimension_id), total in chain(usual, self._fine.items()):
             day = quarter - quarter % DAY_US
@@ -212,10 +211,10 @@ class TotalsChange:
             ):
                 known = cells.get(cell)
                 if known is None:
-                    cells[cell] = total.copy()
+                    cells[cell] = [total]
                 else:
-                    known.add(total)
-        return cells
+                    known.append(total)
+        return {cell: _sum_of(found) for cell, found in cells.items()}
 
     def _bounds(self, cell: Cell) -> Any:
         """Return first and last instant of a cell from its spans: minima cannot be subtracted."""

@@ -16,7 +16,7 @@ import msgspec
 from ledger.accounts import clients
 from ledger.accounts.booking import Body, Booking, nano
 from ledger.accounts.known import Known, Turns
-from ledger.accounts.prices import QuoteBook
+from ledger.accounts.prices import KnownQuote, QuoteBook
 from ledger.accounts.rows import UNKNOWN, Dimensions
 from ledger.accounts.sights import rank_of
 from ledger.accounts.store import quote_key, session_key
@@ -126,8 +126,8 @@ class Usual:
 
         Those that turn out not to be usual are handed to `unusual`.
         """
-        known, named_keys = self.known, _QuoteKeys()
-        parts_of, of_span, count = clients.parts_of, self.book.of_span, change.add_usual
+        known, usage_of, count = self.known, clients.usage_of, change.add_usual
+        quotes = _Quotes(self.book)
         rows: list[Row] = []
         turns_of: dict[Place, Turns] = {}
         self.turns_of = turns_of
@@ -148,11 +148,11 @@ class Usual:
             else:
                 unusual(group_id, one_seen)
                 continue
-            parts = parts_of(client, one, place.context.provider)
-            if len(parts) != 1 or parts[0].model or parts[0].role != "message":
+            usage = usage_of(client, one, place.context.provider)
+            if usage is None:
                 unusual(group_id, one_seen)
                 continue
-            usage, at = parts[0].usage, one.at
+            at = one.at
             turns = turns_of.get(place)
             if turns is None:
                 turns = turns_of[place] = known.turns(place.owner, place.agent_id)
@@ -162,8 +162,9 @@ class Usual:
             turn_key = turns.keys[since - 1] if since else known.turn(place.owner, place.agent_id, at)
             dimension_id = place.dimensions.get(one.model) or place.dimension(known, one.model)
             span_id = f"{group_id}:{variant}"
-            named = named_keys[body.quotes[one.quote]] if 0 <= one.quote < len(body.quotes) else 0
-            named_by, priced_by = of_span(span_id, named)
+            named, named_by, priced_by = quotes[body.quotes[one.quote]] if 0 <= one.quote < len(body.quotes) else _NONE
+            if quotes.apart:
+                named_by, priced_by = self.book.of_span(span_id, named)
             cost, lower, upper = priced_by.price(usage) if priced_by else (None, False, False)
             first = cost if named_by is priced_by else (named_by.price(usage)[0] if named_by else None)
             # Numbers and not truth values: the driver binds those at once.
@@ -173,13 +174,14 @@ class Usual:
             reported = nano(cost_told) if cost_told else None
             uncached, read, output = usage.input_uncached, usage.cache_read, usage.output
             short, long, reasoning = usage.cache_write_5m, usage.cache_write_1h, usage.reasoning
+            total, searches = usage.reported_total, usage.web_searches
             row = (
                 span_id, place.owner, place.agent_id, turn_key, dimension_id, at, last_at if last_at > at else at,
                 UNKNOWN if uncached is None else uncached, UNKNOWN if read is None else read,
                 UNKNOWN if short is None else short, UNKNOWN if long is None else long,
                 UNKNOWN if output is None else output, UNKNOWN if reasoning is None else reasoning,
-                UNKNOWN if usage.reported_total is None else usage.reported_total,
-                UNKNOWN if usage.web_searches is None else usage.web_searches, partial, lower_bound, upper_bound,
+                UNKNOWN if total is None else total, UNKNOWN if searches is None else searches,
+                partial, lower_bound, upper_bound,
                 UNKNOWN if cost is None else cost, named, priced_by.key if priced_by else 0,
                 UNKNOWN if first is None else first, UNKNOWN if reported is None else reported, position, index,
                 1 if final else 0, one.lines, rank_of(usage), place.sidechain,
@@ -189,9 +191,18 @@ class Usual:
         return rows
 
 
-class _QuoteKeys(dict[str, int]):
-    """Name of a quote -> its key."""
+_Quoted = tuple[int, KnownQuote | None, KnownQuote | None]
+_NONE: _Quoted = (0, None, None)
 
-    def __missing__(self, name: str) -> int:
-        key = self[name] = quote_key(name)
-        return key
+
+class _Quotes(dict[str, _Quoted]):
+    """Name of a quote -> its key, the quote, and the one that prices today what names it; as of now."""
+
+    def __init__(self, book: QuoteBook) -> None:
+        super().__init__()
+        self.book, self.apart = book, book.any_apart()
+
+    def __missing__(self, name: str) -> _Quoted:
+        key = quote_key(name)
+        found = self[name] = key, *self.book.of_span("", key)
+        return found

@@ -35,6 +35,8 @@ JOIN gen_dimensions d ON d.dimension_id = s.dimension_id GROUP BY t.turn_key""",
   count(*) FILTER (WHERE d.kind = 'model' AND s.cost_nanousd IS NULL) AS unpriced_spans
 FROM gen_sessions n JOIN gen_spans s ON s.session_key = n.session_key
 JOIN gen_dimensions d ON d.dimension_id = s.dimension_id GROUP BY n.session_key""",
+    "labels": """SELECT n.session_id, n.client, l.label, l.value, l.set_at
+FROM gen_labels l JOIN gen_sessions n ON n.session_key = l.session_key WHERE l.value <> ''""",
     "jobs": """SELECT j.call_id, j.client, j.tool, j.agent_id, j.agent_type, s.span_id, n.session_id, j.called_at,
   j.returned_at,
   CASE WHEN j.status <> '' THEN j.status WHEN j.called_at IS NULL THEN 'unknown' ELSE 'running' END AS status

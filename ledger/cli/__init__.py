@@ -31,9 +31,10 @@ def enter(name: str, load: Callable[[], Program]) -> None:
 
     `load` imports what the program is: not before it is known that more than its version is asked for.
     """
-    if sys.stdout is None or sys.stderr is None:  # closed by whoever started us
-        nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 - for as long as we live
-        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:  # closed by whoever started us
+        from ledger.cli.closed import stand_in
+
+        stand_in()
     # A command lives for a moment and leaves no cycles behind: collecting them often costs more than it frees.
     gc.set_threshold(100_000, 20, 20)
     _leave(run(sys.argv[1:], name, load))

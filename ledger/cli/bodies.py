@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ledger.errors import LogReadOnly
 from ledger.log.location import Place, resolve
 from ledger.log.log import Log
 from reports.output import Progress, checked_format, put
+from reports.text import counted
 
 if TYPE_CHECKING:
     from ledger.sources.importer import SourceReport
@@ -98,8 +98,7 @@ def report(
     path = resolve(db)
     with Log.open(path, create=import_) as log:
         if import_:
-            if log.readonly:
-                raise LogReadOnly(f"{path}: may not be written by you: leave out --import, or give another --db")
+            log.check_writable()
             _warn(_import(log, _importable(client), home))
         progress = Progress("reading the log", " events")
         with snapshot(log, progress) as view:
@@ -241,15 +240,14 @@ def rebuild(db: str | None) -> int:
 
     progress = Progress("folding", " events")
     with Log.open(resolve(db)) as log:
-        if log.readonly:
-            raise LogReadOnly(f"{log.place}: may not be written by you: check its permissions")
+        log.check_writable()
         gone = catchup.gone(log)
         folded = catchup.rebuild(log, progress)
     progress.close()
     if gone:
         put(f"event {gone[-1]:,} was folded once and is gone or another one now: the log was cut or replaced, "
             "and is taken as it is from here on (`ledger verify --seal` has the evidence)")  # fmt: skip
-    put(f"folded {folded:,} events anew")
+    put(f"folded {counted(folded, 'event')} anew")
     return 0
 
 

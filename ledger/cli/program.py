@@ -15,6 +15,8 @@ class Option(NamedTuple):
     kind: str = "text"
     default: Any = None
     flags: tuple[str, ...] = ()
+    value: str = ""
+    """What stands for its value in the help: DAY, FOLDER. By default TEXT, or N for a number."""
 
     def spellings(self) -> tuple[str, ...]:
         """Return how it is written."""

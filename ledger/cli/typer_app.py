@@ -98,9 +98,18 @@ def _option(option: Option) -> inspect.Parameter:
     kind = _TYPES[option.kind]
     annotated: Any = Annotated[
         kind if option.default is not None else kind | None,
-        typer.Option(*option.spellings(), help=option.help, show_default=bool(option.default)),
+        typer.Option(
+            *option.spellings(), help=option.help, show_default=bool(option.default), metavar=_shown_value(option)
+        ),
     ]
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=annotated)
+
+
+def _shown_value(option: Option) -> str | None:
+    """Return what stands for an option's value in the help; None for a flag, which has none."""
+    if option.kind == "flag":
+        return None
+    return option.value or ("N" if option.kind == "number" else "TEXT")
 
 
 def _argument(argument: Argument) -> inspect.Parameter:
@@ -109,5 +118,7 @@ def _argument(argument: Argument) -> inspect.Parameter:
     if not argument.required:
         default = [] if argument.many else None
         kind = kind | None
-    annotated: Any = Annotated[kind, typer.Argument(help=argument.help, show_default=False)]
+    annotated: Any = Annotated[
+        kind, typer.Argument(help=argument.help, show_default=False, metavar=argument.name.upper())
+    ]
     return inspect.Parameter(argument.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)

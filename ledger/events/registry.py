@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ledger.errors import InvalidEvent, LogTooNew
-from ledger.events import book, sources
+from ledger.events import book, hubs, runs, sources
 
 Struct = type[msgspec.Struct]
 
@@ -37,6 +37,31 @@ ENTRIES = (
     Entry("seal.made", 1, book.SealMade, "book"),
     Entry("blobs.purged", 1, book.BlobsPurged, "book"),
     Entry("log.rolled", 1, book.LogRolled, "book"),
+    Entry("run.claimed", 1, runs.RunClaimed, "run"),
+    Entry("run.released", 1, runs.RunReleased, "run"),
+    Entry("session.opened", 1, runs.SessionOpened, "run"),
+    Entry("turn.started", 1, runs.TurnStarted, "run"),
+    Entry("turn.ended", 1, runs.TurnEnded, "run"),
+    Entry("message.added", 1, runs.MessageAdded, "run"),
+    Entry("input.received", 1, runs.InputReceived, "run"),
+    Entry("context.assembled", 1, runs.ContextAssembled, "run"),
+    Entry("request.sent", 1, runs.RequestSent, "run"),
+    Entry("request.answered", 1, runs.RequestAnswered, "run"),
+    Entry("request.failed", 1, runs.RequestFailed, "run"),
+    Entry("request.cut", 1, runs.RequestCut, "run"),
+    Entry("request.cancelled", 1, runs.RequestCancelled, "run"),
+    Entry("request.lost", 1, runs.RequestLost, "run"),
+    Entry("retry.scheduled", 1, runs.RetryScheduled, "run"),
+    Entry("fallback.taken", 1, runs.FallbackTaken, "run"),
+    Entry("tool.called", 1, runs.ToolCalled, "run"),
+    Entry("tool.returned", 1, runs.ToolReturned, "run"),
+    Entry("approval.asked", 1, runs.ApprovalAsked, "run"),
+    Entry("approval.answered", 1, runs.ApprovalAnswered, "run"),
+    Entry("gate.refused", 1, runs.GateRefused, "run"),
+    Entry("grant.opened", 1, hubs.GrantOpened, "hub"),
+    Entry("reservation.made", 1, hubs.ReservationMade, "hub"),
+    Entry("reservation.settled", 1, hubs.ReservationSettled, "hub"),
+    Entry("month.observed", 1, hubs.MonthObserved, "hub"),
 )
 CATALOGUE = {entry.type: entry for entry in ENTRIES}
 _BY_STRUCT = {entry.struct: entry for entry in ENTRIES}
@@ -46,7 +71,17 @@ UPCASTERS: dict[tuple[str, int], Upcaster] = {}
 """(type, schema) -> a pure function from the data of that schema to the data of the next."""
 
 _encoder = msgspec.json.Encoder()
-_decoders = {entry.type: msgspec.json.Decoder(entry.struct) for entry in ENTRIES}
+
+
+class _Decoders(dict[str, Any]):
+    """Type -> its decoder, made when the first event of that type is read: a command meets few of them."""
+
+    def __missing__(self, type_: str) -> Any:
+        decoder = self[type_] = msgspec.json.Decoder(CATALOGUE[type_].struct)
+        return decoder
+
+
+_decoders = _Decoders()
 
 
 def entry_of(body: msgspec.Struct) -> Entry:
@@ -86,7 +121,8 @@ _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 def without_nul(data: str) -> str:
     """Return the data of an event with the replacement character in place of every NUL in a text."""
-    return _NUL.sub(r"\1\\ufffd", data) if "\\u0000" in data else data
+    # A backslash is rare and one character is found ten times as fast as six: events have some hundred thousand.
+    return _NUL.sub(r"\1\\ufffd", data) if "\\" in data and "\\u0000" in data else data
 
 
 def decode(type_: str, schema: int, data: str) -> Any:

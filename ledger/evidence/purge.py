@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from ledger.accounts.catchup import View
-from ledger.errors import LogReadOnly, LogTooNew, VersionConflict
+from ledger.errors import LogTooNew, VersionConflict
 from ledger.events.book import BlobsPurged
 from ledger.events.envelope import Event, NewEvent
 from ledger.events.registry import CATALOGUE, decode
@@ -132,8 +132,7 @@ def purge(log: Log, wish: Wish, selection: Selection) -> bool:
     The event comes first: where the program dies in between, the texts are still there and a second purge selects
     them again. Where nothing is selected, traces of earlier purges are removed. Raises LogReadOnly, LogUnavailable.
     """
-    if log.readonly:
-        raise LogReadOnly(f"{log.place}: may not be written by you: check its permissions")
+    log.check_writable()
     names = sorted(selection.sizes)
     if not names and not purged_names(log):
         return True

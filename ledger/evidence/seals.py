@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ledger.errors import LedgerError, LogReadOnly, LogTooNew, VersionConflict, VolumeMissing
+from ledger.errors import LedgerError, LogTooNew, VersionConflict, VolumeMissing
 from ledger.events.book import SealMade
 from ledger.events.envelope import Event, NewEvent
 from ledger.events.registry import decode
@@ -125,8 +125,7 @@ def make_seal(log: Log) -> Made:
     What other programs append meanwhile is either sealed or not; each stream is sealed at one of its heads.
     Raises LogReadOnly; LedgerError where the log does not hold what an earlier seal of it covers.
     """
-    if log.readonly:
-        raise LogReadOnly(f"{log.place}: may not be written by you: check its permissions")
+    log.check_writable()
     event_id = new_id()
     while True:
         made = _sealed(log, event_id)

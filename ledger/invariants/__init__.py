@@ -32,6 +32,8 @@ OF_THE_LOG: Checks = (
     ("seals", of_log.seals),
     ("volumes", of_volumes.volumes),
     ("archives", of_volumes.archives),
+    ("runs", of_log.runs),
+    ("grants", of_log.grants),
 )
 """Checks that need no account."""
 OF_SUMS: Checks = (
@@ -94,12 +96,19 @@ def verified(log: Log) -> int:
     return 0
 
 
-def remember(log: Log, position: int) -> None:
-    """Keep that everything up to a position was found to hold; silently not, where accounts cannot be written."""
+def remember(log: Log, position: int) -> bool:
+    """Keep that everything up to a position was found to hold; return False where accounts cannot be written."""
     head = log.hash_of(position)
-    if head is not None and log.accounts_writable:
+    if head is None:
+        return True
+    if not log.accounts_writable:
+        return False
+    try:
         with log.accounts_transaction():
             Checkpoint(log.accounts).verify(position, head)
+    except log.accounts.OperationalError:  # their file may be read and not written, or its disk is full
+        return False
+    return True
 
 
 def _apart(own: Log, of: Scene, progress: Progress) -> list[Check]:

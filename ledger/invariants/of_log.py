@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ledger.accounts.store import Checkpoint
+from ledger.budget.checks import faults
 from ledger.errors import LogTooNew, VolumeMissing
 from ledger.events import sources
 from ledger.events.envelope import Event
@@ -15,6 +16,8 @@ from ledger.events.registry import decode
 from ledger.evidence.purge import purged_names
 from ledger.evidence.seals import Fault, check_seals
 from ledger.invariants.finding import Finding, Progress, Scene
+from ledger.invariants.of_runs import Runs
+from ledger.log.blobs import is_content_of
 from ledger.log.hashing import broken_links
 from ledger.log.log import Log
 from ledger.log.volumes import Volumes
@@ -32,6 +35,8 @@ class Reading:
         self.gaps: list[Finding] = []
         self.catalogue: list[Finding] = []
         self.stretches: list[Finding] = []
+        self.runs: list[Finding] = []
+        self._runs = Runs(lambda finding: self._keep(self.runs, finding), self._earlier)
         self.ends: dict[str, int] = {}
         """Stream of a source -> how far its file was read, by the events that were read here."""
         for event, wrong in broken_links(self._passing(), _Heads(log, since)):
@@ -63,6 +68,7 @@ class Reading:
         except (LogTooNew, msgspec.MsgspecError) as error:
             self._keep(self.catalogue, Finding(f"{event.type}: {error}", event=event.position))
             return
+        self._runs.take(event, body)
         if isinstance(body, sources.LinesObserved):
             expected = self.ends.get(event.stream_id)
             if expected is None:
@@ -73,6 +79,19 @@ class Reading:
             self.ends[event.stream_id] = body.end
         elif isinstance(body, sources.SourceTruncated):
             self.ends[event.stream_id] = 0
+
+    def _earlier(self, event: Event) -> Iterator[tuple[Event, Any]]:
+        """Yield the events of a stream before this one, where a reading begins in the middle of the log."""
+        version = 0
+        while self.since and version < event.version - 1:
+            try:
+                page = self.log.stream_events(event.stream_id, version)
+            except VolumeMissing:
+                return
+            for one in page:
+                if one.version < event.version:
+                    yield one, decode(one.type, one.schema, one.data)
+            version = page[-1].version if page else event.version
 
     def _end_before(self, event: Event) -> int | None:
         """Return how far a source was read before an event, where earlier events are not read here.
@@ -139,6 +158,16 @@ def catalogue(scene: Scene) -> Iterable[Finding]:
     yield from reading(scene).catalogue
 
 
+def runs(scene: Scene) -> Iterable[Finding]:
+    """Every span of a run ends once and before its turn does; every call has one result, in the order of the calls."""
+    return reading(scene).runs
+
+
+def grants(scene: Scene) -> Iterable[Finding]:
+    """Every reservation is of an open grant, is settled at most once, and was within every ceiling when it was made."""
+    return (Finding(*one) for one in faults(scene.log, scene.until, scene.since))
+
+
 def blobs(scene: Scene) -> Iterable[Finding]:
     """Every blob is what its name says, and none that an event links is missing, except where it was purged."""
     purged = purged_names(scene.log)
@@ -150,22 +179,9 @@ def blobs(scene: Scene) -> Iterable[Finding]:
         for digest, position, missing in volume.connection.execute(sql, (scene.since,)):
             if missing and bytes(digest) in purged:
                 continue
-            if missing or not _is_whole(volume, digest):
+            if missing or not is_content_of(digest, lambda: volume.blob(digest)):  # noqa: B023 - asked at once
                 state = "missing" if missing else "changed"
                 yield Finding(f"blob {digest.hex()} is {state}", event=position)
-
-
-def _is_whole(log: Log, digest: bytes) -> bool:
-    """Return whether a blob's content has the digest that it is kept under."""
-    import hashlib
-
-    import zstandard
-
-    try:
-        content = log.blob(digest)
-    except (zstandard.ZstdError, MemoryError, LogTooNew):
-        return False
-    return content is not None and hashlib.sha256(content).digest() == digest
 
 
 def seals(scene: Scene) -> Iterable[Finding]:

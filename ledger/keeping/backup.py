@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ledger.accounts.catchup import catch_up
+from ledger.accounts.store import Checkpoint
 from ledger.errors import LogUnavailable, UsageError
 from ledger.keeping.copying import copy
 from ledger.log import sqlite
@@ -32,6 +33,8 @@ class Backup(NamedTuple):
     """The files that hold the older volumes of a log that was rolled: they are not in this one."""
     portable: bool
     """The log lies on PostgreSQL: the file is a log of its own, with all streams of that one."""
+    accounts: bool
+    """Whether accounts lie beside the file: checked, and those of this log. Else the first report folds them."""
 
 
 def backup(log: Log, path: Path, *, force: bool = False, progress: Progress | None = None) -> Backup:
@@ -91,7 +94,12 @@ def _parts(path: Path) -> Iterator[Path]:
 def _from_file(log: SqliteLog, part: Path, progress: Progress | None) -> None:
     """Copy both databases. The accounts come first: what they have seen is in the log that is copied after them."""
     if log.accounts_path.exists():
-        copy_database(log.accounts, accounts_of(part))
+        try:
+            copy_database(log.accounts, accounts_of(part))
+        except sqlite.Error as error:
+            if not sqlite.is_damage(error):
+                raise
+            _leave_out_accounts(part)
     copy_database(log.connection, part, progress)
 
 
@@ -117,13 +125,39 @@ def _told(progress: Progress | None) -> Callable[[int, int, int], None] | None:
 
 
 def _verified(log: Log, part: Path) -> Backup:
-    """Open what was written, look at every page, and return what it holds. Raises LogUnavailable."""
+    """Open what was written, look at every page, and return what it holds. Raises LogUnavailable.
+
+    A damaged log is no backup. Damaged accounts are left out: they can be thrown away at any time.
+    """
     with Log.open(part) as made:
         found = made.connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
             raise LogUnavailable(f"{part}: the copy is damaged ({found}): check the disk, and `ledger verify` the log")
         position = made.head_position()
-    return Backup(position, part.stat().st_size, earlier_files(log), log.kind != "sqlite")
+        accounts = accounts_of(part).exists() and _accounts_hold(made)
+    if not accounts:
+        _leave_out_accounts(part)
+    return Backup(position, part.stat().st_size, earlier_files(log), log.kind != "sqlite", accounts)
+
+
+def _accounts_hold(made: Log) -> bool:
+    """Return whether every page of the copied accounts is sound, and what they saw last is in the copied log."""
+    try:
+        if made.accounts.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            return False
+        checkpoint = Checkpoint(made.accounts)
+        live = checkpoint.live()
+        return live is not None and (not live[2] or made.hash_of(live[2]) == checkpoint.head())
+    except sqlite.Error as error:
+        if not sqlite.is_damage(error):
+            raise
+        return False
+
+
+def _leave_out_accounts(part: Path) -> None:
+    """Remove copied accounts that are of no use: they are folded again from the log."""
+    for end in ("", "-wal", "-shm", "-journal"):
+        Path(f"{accounts_of(part)}{end}").unlink(missing_ok=True)
 
 
 def earlier_files(log: Log) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from ledger.accounts.catchup import snapshot
-from ledger.errors import Diverged, InvalidEvent, LogReadOnly, LogTooNew, UsageError
+from ledger.errors import Diverged, InvalidEvent, LogTooNew, UsageError
 from ledger.events.envelope import Event
 from ledger.events.registry import CATALOGUE, decode
 from ledger.events.sources import SourceOpened
@@ -77,8 +77,7 @@ def _check(source: Log, target: Log) -> None:
     """Raise where the two cannot be brought together, whatever is in them."""
     if str(source.place) == str(target.place):
         raise UsageError(f"{source.place}: is the log that is copied: give another one with --to")
-    if target.readonly:
-        raise LogReadOnly(f"{target.place}: may not be written by you: check your permissions or role there")
+    target.check_writable()
     lowest = source.meta("min_writer") or "0"
     if not may_write(lowest):
         raise LogTooNew(f"{source.place}: is written by a newer tallybook: update tallybook, then copy")

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ledger.accounts.catchup import catch_up, snapshot
-from ledger.errors import LogReadOnly, LogUnavailable, UsageError
+from ledger.errors import LogUnavailable, UsageError
 from ledger.events.book import LogRolled
 from ledger.events.envelope import NewEvent
 from ledger.evidence.seals import Made, make_seal
 from ledger.ids import new_id
 from ledger.keeping.backup import copy_database, sync
 from ledger.log import sqlite
-from ledger.log.append import append_within, why_readonly, writing
+from ledger.log.append import append_within, writing
 from ledger.log.log import BOOK, Log, StreamAppend
 from ledger.log.prepare import prepare
 from ledger.log.sqlite_log import SqliteLog
@@ -58,8 +58,7 @@ def roll(log: Log, progress: Progress | None = None) -> Rolled:
         raise UsageError(
             f"{log.place}: lies on PostgreSQL, where a log has no file to close: `ledger backup` writes one of it"
         )
-    if log.readonly:
-        raise LogReadOnly(why_readonly(log))
+    log.check_writable()
     catch_up(log)  # what is folded later must read the archive for it
     try:
         with log.lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ledger.errors import LogTooNew
@@ -36,14 +37,20 @@ def make_blob(content: bytes) -> Blob:
 
 def is_whole(blob: Blob) -> bool:
     """Return whether a blob's content has the digest that it is kept under."""
+    return is_content_of(blob.sha256, lambda: blob_content(blob.encoding, blob.bytes))
+
+
+def is_content_of(sha256: bytes, read: Callable[[], bytes | None]) -> bool:
+    """Return whether what `read` gets of a kept blob is there, can be decoded, and has this digest."""
     import hashlib
 
     import zstandard
 
     try:
-        return hashlib.sha256(blob_content(blob.encoding, blob.bytes)).digest() == bytes(blob.sha256)
+        content = read()
     except (zstandard.ZstdError, MemoryError, LogTooNew):
         return False
+    return content is not None and hashlib.sha256(content).digest() == bytes(sha256)
 
 
 def blob_content(encoding: str, stored: bytes) -> bytes:

@@ -12,6 +12,9 @@ RECIPE = 1
 
 _NULL = b"\xff\xff\xff\xff"
 
+Parts = tuple[bytes, bytes]
+"""What is hashed of an event before its `at` and between that and the previous hash."""
+
 
 def pack(value: bytes | None) -> bytes:
     """Return a field as it is hashed: 4 bytes of big-endian length and its bytes, or ff ff ff ff for a null."""
@@ -25,6 +28,9 @@ def _text(value: str | None) -> bytes:
 def _bytes(text: str) -> bytes:
     # What is written is always UTF-8, and data ASCII; a damaged row must still get a hash, a wrong one.
     return text.encode("utf-8", "surrogatepass")
+
+
+_RECIPE = pack(b"%d" % RECIPE)
 
 
 def event_hash(
@@ -47,23 +53,48 @@ def event_hash(
     Each field is 4 bytes of big-endian length and its bytes; a null is ff ff ff ff, so it differs from an
     empty text. Numbers are written in decimal.
     """
-    fields = (
-        pack(b"%d" % RECIPE),
+    parts = hash_parts(
+        event_id, session_id, stream_id, version, type_, schema, writer, cause, turn, span, data
+    )  # fmt: skip
+    return finished_hash(parts, at, prev_hash)
+
+
+def hash_parts(
+    event_id: bytes,
+    session_id: str | None,
+    stream_id: str,
+    version: int,
+    type_: str,
+    schema: int,
+    writer: str,
+    cause: bytes | None,
+    turn: str | None,
+    span: str | None,
+    data: str,
+) -> Parts:
+    """Return what `finished_hash` needs of an event: all that is known of it before it is its turn to be appended."""
+    before = (
+        _RECIPE,
         pack(event_id),
         _text(session_id),
         _text(stream_id),
         pack(b"%d" % version),
         _text(type_),
         pack(b"%d" % schema),
-        pack(b"%d" % at),
+    )
+    after = (
         _text(writer),
         pack(cause),
         _text(turn),
         _text(span),
         pack(hashlib.sha256(_bytes(data)).digest()),
-        pack(prev_hash),
     )
-    return hashlib.sha256(b"".join(fields)).digest()
+    return b"".join(before), b"".join(after)
+
+
+def finished_hash(parts: Parts, at: int, prev_hash: bytes | None) -> bytes:
+    """Return the hash of an event whose other fields are hashed as `hash_parts` returned them."""
+    return hashlib.sha256(b"".join((parts[0], pack(b"%d" % at), parts[1], pack(prev_hash)))).digest()
 
 
 def broken_links(events: Iterable[Event], heads: dict[str, tuple[int, bytes]]) -> Iterable[tuple[Event, str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from ledger import __version__
-from ledger.errors import EventMissing, LogTooNew
+from ledger.errors import EventMissing, LogReadOnly, LogTooNew
 from ledger.events.envelope import Event, NewEvent
 from ledger.log.blobs import Blob, blob_content
 from ledger.log.location import Place
@@ -163,6 +163,15 @@ class Log(ABC):
         Whoever appends is answered only then; whoever reads may see an event a moment before. What leaves the
         database for good (a copy in another one) must not be ahead of it.
         """
+
+    def check_writable(self) -> None:
+        """Raise LogReadOnly, with what to do about it, where this log may only be read."""
+        if self.readonly:
+            from ledger.log.append import why_readonly
+            from ledger.log.sqlite_log import SqliteLog
+
+            assert isinstance(self, SqliteLog)
+            raise LogReadOnly(why_readonly(self))
 
     # accounts: where the projections lie, and how they are written and read
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ledger import __version__
-from ledger.errors import Diverged, EventIdReused, InvalidEvent, LogReadOnly, LogUnavailable
+from ledger.errors import Diverged, EventIdReused, InvalidEvent, LogUnavailable
 from ledger.events.envelope import Event
 from ledger.log.adopting import damaged
 from ledger.log.blobs import Blob
@@ -29,8 +29,7 @@ def adopt(
     barred: Callable[[], Collection[bytes]],
 ) -> Adopted:
     """Do what Log.adopt promises."""
-    if log.readonly:
-        raise LogReadOnly(f"{log.place}: may not be written by your role: ask its owner for the writer's role")
+    log.check_writable()
     connection = log.connection
     try:
         with connection.transaction():

@@ -28,6 +28,10 @@ WHERE p.proname = 'append_events' AND p.pronamespace = ?::regnamespace"""
 _HOLDER = """SELECT a.application_name, a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.locktype = 'advisory' AND l.granted AND l.objid = 'events'::regclass::oid
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+_READER = """SELECT quote_ident(r.rolname), quote_ident(session_user::text)
+FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid, aclexplode(c.relacl) a
+JOIN pg_roles r ON r.oid = a.grantee
+WHERE n.nspname = ? AND c.relname = 'log_meta' AND a.privilege_type = 'SELECT' AND r.rolname LIKE '%reader'"""
 _MAY_ACT_AS = """SELECT pg_has_role(oid, CASE WHEN current_setting('server_version_num')::int >= 160000
   THEN 'SET' ELSE 'MEMBER' END) FROM pg_roles WHERE rolname = ?"""
 
@@ -67,7 +71,12 @@ class PostgresLog(Log):
             raise LogUnavailable(
                 f"{self.place}: there is no ledger here: run `ledger init --db` with this URL as the database's owner"
             )
-        said = dict(self.connection.execute("SELECT key, value FROM log_meta"))
+        try:
+            said = dict(self.connection.execute("SELECT key, value FROM log_meta"))
+        except self.connection.Error as error:
+            if error.sqlstate not in ("42P01", "42501"):  # without rights on the schema its tables are not even seen
+                raise
+            raise LogUnavailable(f"{self.place}: {self._unread()}") from error
         if self.is_older(said.get("format", "0")):
             raise LogUnavailable(
                 f"{self.place}: has an older log format ({said.get('format')}): its owner runs `ledger init`"
@@ -79,6 +88,14 @@ class PostgresLog(Log):
         may_append, may_make = self.connection.execute(_RIGHTS, (f'"{self.place.schema}"',)).fetchone()
         self._may_fold = may_make and acts
         self.readonly = not may_append or not may_write(said.get("min_writer", "0"))
+
+    def _unread(self) -> str:
+        """Return what a role without rights is told, with the grant that it needs where it can be seen."""
+        row = self.connection.execute(_READER, (self.place.schema,)).fetchone()
+        what = "this role may not read the log: "
+        if row is None:
+            return f"{what}ask the log's owner for the role of its readers"
+        return f"{what}ask the log's owner to run: GRANT {row[0]} TO {row[1]}"
 
     def _act_as(self, writer: str) -> bool:
         """Take the writer's role on; return whether what is made from now on may be replaced by everyone who folds.

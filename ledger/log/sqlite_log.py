@@ -36,6 +36,8 @@ class SqliteLog(Volumes):
         self.lock = CommitLock(Path(f"{path}.lock"))
         self._accounts: sqlite.Connection | None = None
         self._may_fold = False
+        self.min_writer_seen = ""
+        """Which lowest version of a writer the log named when this program was last found to be new enough."""
         self.checkpointer = sqlite.Checkpointer(connection, self.lock)
 
     @classmethod

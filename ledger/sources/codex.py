@@ -15,7 +15,7 @@ import msgspec
 
 from ledger.events.sources import Context, Cumulative, Prompt, Response, Run
 from ledger.sources.discover import text_of
-from ledger.sources.lines import Block, broken_lines, hits
+from ledger.sources.line_reader import LineReader
 from ledger.sources.reading import Draft, Projects, as_raw, instant, loads_leniently
 from ledger.sources.reading import word as _text
 from ledger.wire.codex import counts
@@ -34,10 +34,10 @@ class _Line(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Line).decode
 
 
-class Reader:
+class Reader(LineReader):
     """Reads one rollout from where it was left. `carry` keeps the session, the model and the running total."""
 
-    client = CLIENT
+    client, needles = CLIENT, _NEEDLES
     billing = ""
     """`subscription` once a line names the plan that its limits belong to."""
 
@@ -47,23 +47,8 @@ class Reader:
         self.carry.setdefault("session", _session_of(path))
         self.carry.setdefault("at", mtime_us)
 
-    def torn(self, content: bytes) -> bool:
-        """Return whether the unfinished last line of a file is half an object (True) or a whole one."""
-        return loads_leniently(content) is None
-
-    def read(self, block: Block, draft: Draft) -> None:
-        """Observe every line of a block."""
-        content, taken = block.content, 0
-        broken = broken_lines(content)
-        for begin, end, _ in hits(content, _NEEDLES):
-            if begin not in broken:
-                taken += self._line(content[begin:end], block.offset + begin, draft)
-        lines = content.count(b"\n") + (1 if block.torn else 0)
-        draft.lines += lines
-        draft.malformed += len(broken)
-        draft.no_usage += lines - taken - len(broken)
-
-    def _line(self, raw: bytes, offset: int, draft: Draft) -> int:
+    def line(self, raw: bytes, offset: int, draft: Draft) -> int:
+        """Do what LineReader.line promises."""
         try:
             line = _decode(raw)
             payload = msgspec.json.decode(line.payload)

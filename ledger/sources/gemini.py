@@ -17,7 +17,7 @@ import msgspec
 
 from ledger.events.sources import Call, Context, Prompt, Response, Returned, Run
 from ledger.sources.discover import Found, text_of
-from ledger.sources.lines import Block, broken_lines, hits
+from ledger.sources.line_reader import LineReader
 from ledger.sources.reading import (
     Draft,
     Projects,
@@ -25,7 +25,6 @@ from ledger.sources.reading import (
     as_raw,
     chained,
     instant,
-    loads_leniently,
     read_before,
     remember,
     word,
@@ -154,31 +153,16 @@ class _Session:
         return self.projects.root(folder) if folder else self.carry.get("hash", "")
 
 
-class Reader(_Session):
+class Reader(_Session, LineReader):
     """Reads one `.jsonl` file from where it was left."""
 
-    client = CLIENT
+    client, needles = CLIENT, _NEEDLES
 
     def __init__(self, path: Path, carry: dict[str, Any], begin: int, projects: Projects, mtime_us: int) -> None:
         super().__init__(path, carry, projects, mtime_us)
 
-    def torn(self, content: bytes) -> bool:
-        """Return whether the unfinished last line of a file is half an object (True) or a whole one."""
-        return loads_leniently(content) is None
-
-    def read(self, block: Block, draft: Draft) -> None:
-        """Observe every line of a block."""
-        content, taken = block.content, 0
-        broken = broken_lines(content)
-        for begin, end, _ in hits(content, _NEEDLES):
-            if begin not in broken:
-                taken += self._line(content[begin:end], block.offset + begin, draft)
-        lines = content.count(b"\n") + (1 if block.torn else 0)
-        draft.lines += lines
-        draft.malformed += len(broken)
-        draft.no_usage += lines - taken - len(broken)
-
-    def _line(self, raw: bytes, offset: int, draft: Draft) -> int:
+    def line(self, raw: bytes, offset: int, draft: Draft) -> int:
+        """Do what LineReader.line promises."""
         record = as_object(raw)
         if record is None:
             draft.malformed += 1

@@ -78,6 +78,7 @@ def run_import(
     Safe to run twice at once, to stop at any instant and to repeat: what another import read first is left
     to it, and a file's new lines and how far it was read are one commit.
     """
+    log.check_writable()
     reports = {client: SourceReport(client=client) for client in clients}
     catchup.try_catch_up(log)
     before = _account(log, clients)

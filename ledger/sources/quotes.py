@@ -9,7 +9,7 @@ import msgspec
 
 from ledger.accounts.catchup import snapshot
 from ledger.accounts.repricing import Difference, difference
-from ledger.errors import EventIdReused, LogReadOnly, VersionConflict
+from ledger.errors import EventIdReused, VersionConflict
 from ledger.events.book import QuoteRecorded
 from ledger.events.envelope import NewEvent
 from ledger.events.registry import decode
@@ -59,8 +59,7 @@ def refresh(log: Log) -> Refreshed:
     """Hold the quotes in use against the installed price data and record those that say something else."""
     from ledger.prices.refresh import fresh_quotes  # half a second, and only this command needs it
 
-    if log.readonly:
-        raise LogReadOnly(f"{log.place}: may not be written by you: check its permissions")
+    log.check_writable()
     recorded = recorded_quotes(log)
     used = {name: quote for name, quote in recorded.items() if quote.source != USER}
     book = Book.bundled().with_quotes(used.values())

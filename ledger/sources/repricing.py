@@ -9,7 +9,7 @@ import msgspec
 
 from ledger.accounts.catchup import View, snapshot
 from ledger.accounts.repricing import Move, PricedSpan, bodies, decide, followed
-from ledger.errors import LogReadOnly, LogUnavailable, UsageError
+from ledger.errors import LogUnavailable, UsageError
 from ledger.events.envelope import NewEvent
 from ledger.events.registry import decode
 from ledger.ids import new_id
@@ -47,8 +47,7 @@ def reprice(log: Log, model: str | None, reason: str) -> Repriced:
     Raises LogReadOnly, UsageError for a model that the log does not have, LogUnavailable where other
     programs change the prices all the time.
     """
-    if log.readonly:
-        raise LogReadOnly(f"{log.place}: may not be written by you: check its permissions")
+    log.check_writable()
     for _ in range(_ATTEMPTS):
         version = log.stream_version(log.book_stream)
         recorded = recorded_quotes(log)

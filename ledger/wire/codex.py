@@ -38,8 +38,14 @@ def parts(usage: dict[str, Any]) -> tuple[Part, ...]:
 
 def parts_of_json(raw: bytes | msgspec.Raw) -> tuple[Part, ...]:
     """The same from JSON text; no row for what is no object."""
+    usage = usage_of_json(raw)
+    return () if usage is None else (Part(role="message", model="", usage=usage),)
+
+
+def usage_of_json(raw: bytes | msgspec.Raw) -> Usage | None:
+    """The same without the row around it, None for what is no object."""
     given = _read_json(raw)
-    return () if given is None else (Part(role="message", model="", usage=_usage(given)),)
+    return None if given is None else _usage(given)
 
 
 def counts(usage: Any) -> dict[str, int | None]:
@@ -69,23 +75,30 @@ def step(total: Any, before: Any, last: Any, *, carried: bool) -> tuple[Part, ..
     session, the client's own `last` is the difference.
     """
     objects = (_read(one) if type(one) is dict else None for one in (total, before, last))
-    return _step(*objects, carried=carried)
+    usage = _step(*objects, carried=carried)
+    return () if usage is None else (Part(role="message", model="", usage=usage),)
 
 
 def step_of_json(total: msgspec.Raw, before: msgspec.Raw, last: msgspec.Raw, *, carried: bool) -> tuple[Part, ...]:
     """The same from JSON text."""
+    usage = step_usage_of_json(total, before, last, carried=carried)
+    return () if usage is None else (Part(role="message", model="", usage=usage),)
+
+
+def step_usage_of_json(total: msgspec.Raw, before: msgspec.Raw, last: msgspec.Raw, *, carried: bool) -> Usage | None:
+    """The same without the row around it, None for what is no running total."""
     return _step(_read_json(total), _read_json(before), _read_json(last), carried=carried)
 
 
-def _step(now: Counts | None, before: Counts | None, own: Counts | None, *, carried: bool) -> tuple[Part, ...]:
+def _step(now: Counts | None, before: Counts | None, own: Counts | None, *, carried: bool) -> Usage | None:
     if now is None:
-        return ()
+        return None
     if before is None:
         given = own if carried and own is not None else now
     else:
         more = _difference(now, before)
         given = (now if own is None else own) if now == own or more is None else more
-    return (Part(role="message", model="", usage=_usage(given)),)
+    return _usage(given)
 
 
 def _difference(now: Counts, before: Counts) -> Counts | None:

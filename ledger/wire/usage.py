@@ -13,7 +13,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)]
 """A token count as JSON is decoded into: what is none is refused, and then read in the long way (counts.count)."""
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Token counts of one response under one model; each is a number or None (unknown), never a guessed zero.
 
     The five buckets `input_uncached`, `cache_read`, `cache_write_5m`, `cache_write_1h` and `output` are
@@ -56,7 +56,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return sum(known) if known else None
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One row that a response causes: the answer itself, or a call that the provider made beside it."""
 
     role: str

@@ -83,7 +83,7 @@ def test_help(command: Command, ledger: Ledger) -> None:
         assert all(spelling in words for spelling in option.spellings())
         assert option.help in words
     for argument in command.arguments:
-        assert argument.name in words
+        assert argument.name.upper() in words
         assert argument.help in words
 
 
@@ -159,7 +159,7 @@ def test_a_missing_argument_or_one_too_many(command: Command, ledger: Ledger) ->
     needed = ["x" for argument in command.arguments if argument.required]
     if needed:
         refused = ledger(*command.name)
-        assert (refused.code, refused.line) == (2, f"missing argument '{command.arguments[0].name}': {told}")
+        assert (refused.code, refused.line) == (2, f"missing argument '{command.arguments[0].name.upper()}': {told}")
     if not any(argument.many for argument in command.arguments):
         refused = ledger(*command.name, *needed, "more")
         assert refused.code == 2
@@ -542,14 +542,27 @@ def test_a_full_disk_is_one_line(words: list[str], filled: Program) -> None:
 
 @pytest.mark.parametrize("words", [["--version"], ["report"], ["--help"], ["report", "--by", "x"]], ids=" ".join)
 def test_closed_outputs(words: list[str], filled: Program) -> None:
-    """`ledger report >&- 2>&-`: nobody wants to know, and nothing breaks."""
+    """What cannot be shown is no success: `report >&-` exits 2 and says why; without errors it goes on."""
     code = 2 if "x" in words else 0
     call = [sys.executable, "-P", "-m", "ledger", *words]
-    for closing in (">&-", "2>&-", ">&- 2>&-"):
+    for closing in ("<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
         done = subprocess.run(
-            ["sh", "-c", f'exec "$@" {closing}', "sh", *call], env=filled.environment, capture_output=True, check=False
-        )
-        assert (done.returncode, b"Traceback" in done.stderr) == (code, False)
+            ["sh", "-c", f'exec "$@" {closing}', "sh", *call], env=filled.environment, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == (2 if ">&- " in f"{closing} ".replace("2>&-", "") else code)
+        assert "Traceback" not in done.stderr
+        if closing == ">&-" and not code:
+            assert done.stderr.startswith("ledger: standard output is closed: ")
+            assert done.stderr.count("\n") == 1
+
+
+def test_what_is_done_before_a_closed_output_is_kept(program: Program, sample: Path) -> None:
+    """An import whose words nobody can see is an import all the same; it ends with exit code 2."""
+    call = [sys.executable, "-P", "-m", "ledger", "import", "--home", SAMPLE]
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *call], env=program.environment, check=False)
+    assert done.returncode == 2
+    assert json.loads(program.run("report", "--format", "json").out)["total"]["requests"] == 12
 
 
 @pytest.mark.parametrize("words", [["tail", "--follow"], ["tail", "-fn1"]], ids=" ".join)

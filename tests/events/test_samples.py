@@ -136,7 +136,7 @@ def with_unknown_fields(value: Any, where: str = "") -> Any:
     return news | {key: with_unknown_fields(one, key) for key, one in value.items()}
 
 
-RAW = ("usage", "earlier", "total", "before", "last", "quote", "carry")
+RAW = ("usage", "earlier", "total", "before", "last", "quote", "carry", "values", "parameters")
 
 
 @pytest.mark.parametrize("sample", samples(), ids=name)

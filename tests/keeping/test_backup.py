@@ -6,8 +6,10 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import stat
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ def test_a_backup_is_the_same_log(books: Any, kind: str, tmp_path: Path) -> None
     """Events, texts and accounts, on both databases; it is a file that only its owner reads, and answers at once."""
     log, path = books.filled(kind), tmp_path / "backup.db"
     made = backup(log, path)
-    assert made == Backup(log.head_position(), path.stat().st_size, [], kind == "postgresql")
+    assert made == Backup(log.head_position(), path.stat().st_size, [], kind == "postgresql", True)
     assert sorted(one.name for one in tmp_path.iterdir() if one.name.startswith(("backup", ".backup"))) == [
         "backup.db", "backup.db.accounts"
     ]  # fmt: skip
@@ -117,6 +119,39 @@ def test_a_damaged_log_is_no_backup(books: Any, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*backup*"))
 
 
+@pytest.mark.parametrize("damage", ["a page", "the head", "another log", "none folded"])
+def test_accounts_that_do_not_hold_are_left_out(
+    books: Any, damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The copied accounts are checked as the log is: what is damaged or of another log is folded anew (OBS-49)."""
+    log, path = books.filled("sqlite"), tmp_path / "backup.db"
+    beside = module.accounts_of(Path(log.place))
+    whole = accounts(log)
+    log.close()
+    raw = bytearray(beside.read_bytes())
+    if damage == "a page":
+        middle = len(raw) // 2 // 4096 * 4096
+        raw[middle : middle + 4096] = b"\xff" * 4096
+    elif damage == "the head":
+        raw[:100] = b"\xff" * 100
+    if damage == "another log":
+        with closing(sqlite3.connect(beside)) as connection, connection:
+            connection.execute("UPDATE projections SET head = zeroblob(32)")
+    elif damage == "none folded":
+        beside.write_bytes(b"")
+    else:
+        for end in ("-wal", "-shm"):
+            Path(f"{beside}{end}").unlink(missing_ok=True)
+        beside.write_bytes(raw)
+    assert run(["backup", "--db", str(log.place), str(path)]) == 0
+    assert "Without accounts" in capsys.readouterr().out
+    assert not module.accounts_of(path).exists()
+    copied = books.open(path)
+    assert catch_up(copied) == copied.head_position()
+    assert accounts(copied) == whole
+    assert failing(copied) == []
+
+
 def test_a_killed_backup_leaves_no_file_or_a_whole_one(books: Any, child: Any, tmp_path: Path, soak: Any) -> None:
     """SIGKILL at any instant: the name is not there, or what it names is sound (OBS-49)."""
     log = books.filled("sqlite")
@@ -151,5 +186,5 @@ def test_the_command(books: Any, kind: str, tmp_path: Path, capsys: pytest.Captu
     assert run([*words, "--force", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["position"] == log.head_position()
     assert run([*words, "--force", "--format", "csv"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "file,position,size_bytes,earlier,portable"
-    assert "1 event in" in backup_text(Backup(1, 4096, [], False), "x")
+    assert capsys.readouterr().out.splitlines()[0] == "file,position,size_bytes,earlier,portable,accounts"
+    assert "1 event in" in backup_text(Backup(1, 4096, [], False, True), "x")

@@ -310,7 +310,7 @@ def test_who_may_not_write_the_target_is_told(books: Any, tmp_path: Path) -> Non
     source = books.filled("sqlite")
     target = books.empty("sqlite")
     readonly = books.open(target.place, readonly=True)
-    with pytest.raises(LogReadOnly, match="may not be written by you"):
+    with pytest.raises(LogReadOnly, match="may not be written: check its permissions"):
         copy(source, readonly)
     with pytest.raises(UsageError, match="is the log that is copied"):
         copy(source, source)

@@ -91,6 +91,24 @@ def test_a_rolled_log_is_small_and_its_archive_is_the_log_as_it_was(books: Any) 
     assert [one.name for one in rolled.archive.parent.iterdir() if one.name.startswith("log1.1.db")] == ["log1.1.db"]
 
 
+def test_a_closed_volume_is_in_order_and_says_where_the_log_goes_on(
+    books: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What would write is told which file to give, in one line; nothing advises to change what is as it should be."""
+    archive = str(roll(books.filled("sqlite")).archive)
+    capsys.readouterr()
+    writing = ("import", "rebuild", "seal", "reprice", "roll", "label 3f2b8a6e a=b", "report --import",
+               "purge --older-than 1d --yes", "prices refresh", "prices set x --input 1")  # fmt: skip
+    for words in writing:
+        assert run([*words.split(), "--db", archive]) == 2, words
+        _, err = capsys.readouterr()
+        assert err.count("\n") == 1 and "is a closed volume of a log that goes on in another file" in err, words
+    for words in ("verify", "report", "doctor", "blocks", "tail"):
+        assert run([*words.split(), "--db", archive]) == 0, words
+        out, err = capsys.readouterr()
+        assert "cannot be written" not in out + err and "journal_mode" not in out + err, words
+
+
 def test_an_import_goes_on_where_it_was(books: Any, tmp_path: Path) -> None:
     """Files that grew are read on, in the versions of their streams; the accounts are those of a log never rolled."""
     home = tmp_path / "home"

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ledger.errors import LogUnavailable
 from ledger.events.envelope import NewEvent
 from ledger.log import sqlite
+from ledger.log.append import append_within, writing
+from ledger.log.lock import CommitLock
 from ledger.log.log import Log, StreamAppend
+from ledger.log.prepare import prepare
+from ledger.log.sqlite_log import SqliteLog
 
 
 @pytest.mark.parametrize(
@@ -83,3 +89,62 @@ def test_errors_are_explained_in_one_line_with_what_to_do(error: str, text: str)
     assert message.startswith(f"/a/ledger.db: {text}")
     assert message.count(": ") >= 2
     assert "\n" not in message
+
+
+class Busy:
+    """A connection of one writer; during each of its statements another one commits, unless the lock is held."""
+
+    def __init__(self, connection: Any, other: SqliteLog, event: Callable[..., NewEvent]) -> None:
+        self.connection, self.other, self.event = connection, other, event
+        self.committed = 0
+        self.row: Any = None
+
+    def execute(self, sql: str) -> Busy:
+        """Run a statement in the midst of a transaction of the other one, or alone where that would have to wait."""
+        try:
+            with writing(self.other):
+                self.row = self.connection.execute(sql).fetchone()
+                append_within(
+                    self.other, prepare([StreamAppend("b", self.committed, [self.event(self.committed)])]), ()
+                )
+            self.committed += 1
+        except LogUnavailable:
+            self.row = self.connection.execute(sql).fetchone()
+        return self
+
+    def fetchone(self) -> Any:
+        """Return the row that the statement returned."""
+        return self.row
+
+
+def test_the_write_ahead_file_begins_anew_while_others_commit(
+    log: SqliteLog, event: Callable[..., NewEvent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However busy others are, a checkpoint brings all home, so that the file is written over and not made longer."""
+    monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 20)
+    log.append([StreamAppend("a", 0, [event(number) for number in range(500)])])
+    with Log.open(log.path) as other:
+        assert isinstance(other, SqliteLog)
+        other.lock.timeout_s = 0.01
+        busy = Busy(log.connection, other, event)
+        sqlite.Checkpointer(busy, log.lock).checkpoint()
+        assert busy.committed >= 1
+        size_bytes = Path(f"{log.path}-wal").stat().st_size
+        other.append([StreamAppend("a", 500, [event(501)])])
+        pages = log.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
+        assert 0 < pages < 20
+        assert Path(f"{log.path}-wal").stat().st_size == size_bytes
+
+
+def test_a_checkpoint_that_has_to_wait_too_long_is_no_failure(
+    log: SqliteLog, event: Callable[..., NewEvent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The append before it is on the disk: whoever made it is not told that the log is being written by another."""
+    monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 2)
+    log.append([StreamAppend("a", 0, [event(number) for number in range(100)])])
+    with CommitLock(log.lock.path):
+        log.lock.timeout_s = 0.01
+        log.checkpointer.checkpoint()
+        with pytest.raises(LogUnavailable):
+            log.append([StreamAppend("a", 100, [event(101)])])
+    assert log.append([StreamAppend("a", 100, [event(101)])]) == [101]

@@ -49,6 +49,20 @@ def test_a_row_comes_back(by: list[str], data: st.DataObject) -> None:
     assert read.options == {"session": prefix, "project": folder, "since": "2026-11-01", "tz": "Europe/Berlin"}
 
 
+@pytest.mark.parametrize("text", ["total,total", "branch=x,total"])
+def test_the_word_for_a_total_stands_first_and_once(text: str) -> None:
+    """OBS-55: what is wrong is said, not that the word is no NAME=VALUE."""
+    with pytest.raises(UsageError, match="begins an address and stands in it once"):
+        parse_row(text)
+
+
+def test_an_empty_value_and_the_words_that_tables_have_for_it() -> None:
+    """OBS-55: `(none)` opens what has no value; a value that is really called so has an address of its own."""
+    assert parse_row("branch=(none)").values == parse_row("branch=").values == (("branch", ""),)
+    address = row_address(make_question("branch"), ("(none)",))
+    assert address == "branch=%28none%29" and parse_row(address).values == (("branch", "(none)"),)
+
+
 def test_what_addresses_look_like() -> None:
     """OBS-55: filters are said once, a zone only where days matter."""
     question = make_question("month,model", model="gpt-5", tz="Europe/Berlin")

@@ -203,6 +203,7 @@ def test_limits(db: Path) -> None:
         ({"since": "soon"}, "--since soon"),
         ({"since": "2026-11-04", "until": "2026-11-03"}, "--until is exclusive"),
         ({"recent": True, "since": "7d"}, "--recent: is the last 3 days"),
+        ({"recent": True, "active": True}, "--recent: the window that is running is all that --active leaves"),
     ],
 )
 def test_what_cannot_be_asked(options: dict[str, Any], said: str) -> None:

@@ -7,6 +7,8 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -153,8 +155,8 @@ def test_something_else_in_its_place(path: Path, examine: Any, what: str) -> Non
         other.close()
     else:
         path.write_text("hello\n" * 1000 if what == "text" else "")
-    checks = examine()
-    assert checks["contents"][1] == "warn"
+    checks = examine(1)
+    assert checks["contents"][1] == "bad"
     assert not any("chmod" in advice for _, _, advice in checks.values())  # it is not ours to close
 
 
@@ -172,8 +174,8 @@ def test_a_log_of_a_newer_program(db: Path, examine: Any) -> None:
     with sqlite.connect(db) as connection:
         connection.execute("UPDATE log_meta SET value = '99' WHERE key = 'format'")
     connection.close()
-    value, verdict, advice = examine()["contents"]
-    assert (value, verdict) == ("was written by a newer tallybook", "warn") and "update" in advice
+    value, verdict, advice = examine(1)["contents"]
+    assert (value, verdict) == ("was written by a newer tallybook", "bad") and "update" in advice
 
 
 def test_a_log_that_may_not_be_written(db: Path, examine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +188,53 @@ def test_a_log_that_may_not_be_written(db: Path, examine: Any, monkeypatch: pyte
 
 def test_a_log_that_may_not_be_read(db: Path, examine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda where, mode: False)
-    assert examine()["access"][:2] == ("may not be read by you", "warn")
+    """A log that is there and cannot be read fails the doctor."""
+    assert examine(1)["access"][:2] == ("may not be read by you", "bad")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="setpriv is Linux's")
+@pytest.mark.parametrize("closed", ["file", "folder"])
+def test_a_log_that_is_closed_to_me(db: Path, closed: str) -> None:
+    """mode 0 of the file, or of its folder: exit code 1, and no word of a log that is not there."""
+    where = db if closed == "file" else db.parent
+    where.chmod(0)
+    try:
+        done = as_anybody("doctor", "--db", str(db), "--format", "json")
+    finally:
+        where.chmod(0o700)
+    assert done.returncode == 1, done.stderr
+    verdicts = {one["check"]: one for one in json.loads(done.stdout)["checks"]}
+    bad = verdicts["access" if closed == "file" else "log file"]
+    assert bad["verdict"] == "bad" and "does not exist" not in bad["value"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="setpriv is Linux's")
+def test_accounts_that_may_only_be_read(db: Path) -> None:
+    """`verify` answers from memory as a report does, and says what it could not keep; the doctor warns."""
+    Path(f"{db}.accounts").chmod(0o400)
+    for words in (
+        "verify",
+        "verify --new",
+        "verify --full",
+        "report",
+        f"label {RESPONSE['sessionId']} a=b",
+        "verify",
+        "doctor",
+        "blocks",
+    ):
+        done = as_anybody(*words.split(), "--db", str(db))
+        assert done.returncode == 0, (words, done.stderr)
+        told = " ".join(done.stdout.split())
+        assert ("the accounts cannot be written" in told) == words.startswith("verify"), words
+        assert ("accounts access warn" in told) == (words == "doctor"), words
+
+
+def as_anybody(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command for which permissions hold: root gives up the right to pass over them."""
+    drop = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"] if not os.geteuid() else []
+    return subprocess.run(
+        [*drop, sys.executable, "-P", "-m", "ledger", *words], capture_output=True, text=True, check=False
+    )
 
 
 def test_permissions(db: Path, examine: Any) -> None:
@@ -250,7 +298,7 @@ def test_an_event_that_is_not_known(db: Path, examine: Any) -> None:
             "VALUES (x'00', 'book', 2, 'quote.recorded', 99, 0, 'w', '{}', x'00')"
         )
     connection.close()
-    assert examine()["contents"][1] == "warn"
+    assert examine(1)["contents"][1] == "bad"
 
 
 def test_a_driver_without_the_fix(db: Path, examine: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -422,6 +422,7 @@ def test_why_something_is_unknown(explained: Explained) -> None:
     [
         (["nope"], "no session begins so, and no turn or span has this id"),
         (["model=nope"], "no model nope: there are claude-opus-4-5-20251101"),
+        (["status=(none)"], "nothing is without a status: there are "),
         (["agent=(none),month=2026-10"], "no month 2026-10: there are 2026-11"),
         (["month=2026-13"], "is no month: write it as 2026-11"),
         (["week=2026-W99"], "is no week: write it as 2026-W45"),
@@ -435,7 +436,7 @@ def test_why_something_is_unknown(explained: Explained) -> None:
         (["total,since=2026-11-01", "--since", "2026-11"], "the address says it already"),
         (["total", "--limit", "-1"], "--limit -1"),
         (["total", "--client", "cursor"], "nothing matches all of it together"),
-        ([""], "3 sessions begin so"),
+        ([""], "is empty: give a session's id"),
     ],
 )
 def test_an_address_with_nothing_behind_it(explained: Explained, words: list[str], said: str) -> None:

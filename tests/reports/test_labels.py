@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from itertools import permutations
@@ -68,9 +69,11 @@ def test_a_label_is_set_replaced_and_taken_away(filled: Log) -> None:
 @pytest.mark.parametrize(
     "word",
     ["client", "", "=x", "Client=x", "1a=x", "_a=x", "a b=x", "ä=x", f"{'a' * 65}=x", "a'b=x", 'a"=x', "a,b=x",
-     f"a={'x' * 257}", "a=one\ntwo", "a=\x1b[31m", "a=one\u2028two"],
+     f"a={'x' * 257}", "a=one\ntwo", "a=\x1b[31m", "a=one\u2028two", "a= ",
+     "a=\u00a0\u3000", "a=(none)", " =x", " a=x", "a =x"],
 )  # fmt: skip
 def test_what_is_no_label(word: str) -> None:
+    """No key or value is blank, nor reads as the sign that a table has for none."""
     with pytest.raises(UsageError):
         parsed([word])
 
@@ -254,6 +257,22 @@ def test_labels_of_a_log_that_may_not_be_written(filled: Log, tmp_path: Path) ->
         assert {k: row.amounts for k, row in ask(view, make_question("label.client,day", tz="UTC")).rows} == expected
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_labels_are_a_view(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """On both databases, SQL sees the labels that hold now: none that was replaced or taken away."""
+    log: Log = request.getfixturevalue("log" if kind == "sqlite" else "pg_log")
+    run_import(log, ("claude-code", "codex"), HOMES[0], use_environment=False)
+    set_labels(log, CLIENT, PARENT, {"client": "acme", "team": "web"})
+    set_labels(log, CLIENT, PARENT, {"client": "beta", "team": ""})
+    ask = log.accounts.execute("SELECT session_id, client, label, value, set_at > 0 FROM labels")
+    assert [tuple(row) for row in ask] == [(PARENT, CLIENT, "client", "beta", True)]
+    sql = (
+        "SELECT l.value, count(*) FROM spans s JOIN labels l ON l.session_id = s.session_id AND l.client = s.client "
+        "WHERE s.kind = 'model' GROUP BY l.value"
+    )
+    assert [tuple(row) for row in log.accounts.execute(sql)] == [("beta", 8)]
+
+
 def test_rows_by_session_name_all_labels(filled: Log) -> None:
     """In JSON, whatever else is grouped; a session without any has an empty object."""
     set_labels(filled, CLIENT, PARENT, {"team": "web", "client": "acme"})
@@ -322,11 +341,15 @@ def test_the_command(ledger: Ledger) -> None:
         ("label nobody client=acme", "nobody: no session begins so"),
         ("report --label client", "--label client: is no label: write key=value"),
         ("report --by label.X", "--by label.X: a label's key begins with a letter"),
+        ("report --label 'client= '", "'client= ': a label's value is neither blank nor (none): `client=` stands"),
+        ("label 3f2b ' a=x'", "' a=x': a label's key begins with a letter"),
+        ("label '' a=x", "'': is empty: give a session's id"),
+        ("show ' '", "' ': is empty: give a session's id"),
     ],
 )
 def test_bad_use(ledger: Ledger, words: str, told: str) -> None:
     """One line, exit 2."""
-    code, out, err = ledger(*words.split())
+    code, out, err = ledger(*shlex.split(words))
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert told in err
 

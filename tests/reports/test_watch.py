@@ -141,7 +141,7 @@ def test_what_was_left_out_is_said_once(strict: bool, code: int, capsys: pytest.
     """A torn file that stays torn is not said every half minute; under --strict the exit code says it."""
     torn = [SourceReport(client="gemini", torn=1)]
     assert watch.watch(Imports(torn, torn, torn, []), 1, "table", strict=strict) == code
-    assert capsys.readouterr().err.count("gemini: 1 files end in the middle of a line") == 1
+    assert capsys.readouterr().err.count("gemini: 1 file ends in the middle of a line") == 1
 
 
 @pytest.mark.parametrize("words", ["--every 5", "--watch --every 0", "--watch --every 99999999"])

@@ -72,6 +72,30 @@ CREATE TABLE gen_replacements (
   PRIMARY KEY (said)
 );;
 
+CREATE TABLE gen_run_turns (
+  turn_key BIGINT NOT NULL,
+  who TEXT COLLATE "C" NOT NULL,
+  agent TEXT COLLATE "C" NOT NULL,
+  number BIGINT NOT NULL,
+  ended_at BIGINT,
+  outcome TEXT COLLATE "C" NOT NULL,
+  reason TEXT COLLATE "C" NOT NULL,
+  continues TEXT COLLATE "C" NOT NULL,
+  PRIMARY KEY (turn_key)
+);;
+
+CREATE TABLE gen_runs (
+  stream_id TEXT COLLATE "C" NOT NULL,
+  session_key BIGINT NOT NULL,
+  folder TEXT COLLATE "C" NOT NULL,
+  project TEXT COLLATE "C" NOT NULL,
+  branch TEXT COLLATE "C" NOT NULL,
+  provider TEXT COLLATE "C" NOT NULL,
+  model TEXT COLLATE "C" NOT NULL,
+  turn_key BIGINT NOT NULL,
+  PRIMARY KEY (stream_id)
+);;
+
 CREATE TABLE gen_sessions (
   session_key BIGINT NOT NULL,
   session_id TEXT COLLATE "C" NOT NULL,
@@ -183,6 +207,16 @@ CREATE INDEX gen_spans_by_quote ON gen_spans (named_quote) WHERE cost_nanousd IS
 CREATE INDEX gen_spans_by_session ON gen_spans (session_key, occurred_at);;
 
 CREATE INDEX gen_spans_by_time ON gen_spans (occurred_at);;
+
+CREATE TABLE gen_tool_calls (
+  span_id TEXT COLLATE "C" NOT NULL,
+  call_id TEXT COLLATE "C" NOT NULL,
+  arguments_bytes BIGINT NOT NULL,
+  result_bytes BIGINT,
+  truncated BIGINT NOT NULL,
+  exit_code BIGINT,
+  PRIMARY KEY (span_id)
+);;
 
 CREATE TABLE gen_totals (
   grain BIGINT NOT NULL,

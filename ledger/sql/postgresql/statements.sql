@@ -1,3 +1,6 @@
+-- name: add_span
+INSERT INTO gen_spans (span_id, session_key, agent_id, turn_key, dimension_id, occurred_at, parent, ended_at, ran_us, waited_us, input_uncached, cache_read, cache_write_5m, cache_write_1h, output, reasoning, reported_total, web_searches, partial, lower_bound, upper_bound, cost_nanousd, named_quote, quote, first_cost_nanousd, reported_cost_nanousd, attempt, attempt_kind, http_status, part, call_id, source_position, source_index, final, ending, lines, copied_lines, replayed_lines, rank, sidechain, nested, contested) VALUES (?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, -4611686018427387904), nullif(?, -4611686018427387904), nullif(?, -4611686018427387904), nullif(?, -4611686018427387904), nullif(?, -4611686018427387904), nullif(?, -4611686018427387904), nullif(?, -4611686018427387904), nullif(?, -4611686018427387904), nullif(?, -4611686018427387904), nullif(?, -4611686018427387904), nullif(?, -4611686018427387904), ?, ?, ?, nullif(?, -4611686018427387904), ?, ?, nullif(?, -4611686018427387904), nullif(?, -4611686018427387904), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
 -- name: add_totals
 INSERT INTO gen_totals (grain, bucket, dimension_id, spans, requests, succeeded, failed, cut, cancelled, lost, open, retries, fallbacks, beside, input_uncached, cache_read, cache_write_5m, cache_write_1h, output, reasoning, input_uncached_unknown, cache_read_unknown, cache_write_5m_unknown, cache_write_1h_unknown, output_unknown, reasoning_unknown, unknown_usage_spans, partial_spans, lower_bound_spans, upper_bound_spans, unpriced_spans, priced_spans, cost_nanousd, reported_cost_spans, reported_cost_nanousd, ran_known_spans, ran_us, waited_known_spans, waited_us, lines, copied_lines, replayed_lines, first_at, last_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (grain, bucket, dimension_id) DO UPDATE SET spans = (gen_totals.spans + excluded.spans), requests = (gen_totals.requests + excluded.requests), succeeded = (gen_totals.succeeded + excluded.succeeded), failed = (gen_totals.failed + excluded.failed), cut = (gen_totals.cut + excluded.cut), cancelled = (gen_totals.cancelled + excluded.cancelled), lost = (gen_totals.lost + excluded.lost), open = (gen_totals.open + excluded.open), retries = (gen_totals.retries + excluded.retries), fallbacks = (gen_totals.fallbacks + excluded.fallbacks), beside = (gen_totals.beside + excluded.beside), input_uncached = (gen_totals.input_uncached + excluded.input_uncached), cache_read = (gen_totals.cache_read + excluded.cache_read), cache_write_5m = (gen_totals.cache_write_5m + excluded.cache_write_5m), cache_write_1h = (gen_totals.cache_write_1h + excluded.cache_write_1h), output = (gen_totals.output + excluded.output), reasoning = (gen_totals.reasoning + excluded.reasoning), input_uncached_unknown = (gen_totals.input_uncached_unknown + excluded.input_uncached_unknown), cache_read_unknown = (gen_totals.cache_read_unknown + excluded.cache_read_unknown), cache_write_5m_unknown = (gen_totals.cache_write_5m_unknown + excluded.cache_write_5m_unknown), cache_write_1h_unknown = (gen_totals.cache_write_1h_unknown + excluded.cache_write_1h_unknown), output_unknown = (gen_totals.output_unknown + excluded.output_unknown), reasoning_unknown = (gen_totals.reasoning_unknown + excluded.reasoning_unknown), unknown_usage_spans = (gen_totals.unknown_usage_spans + excluded.unknown_usage_spans), partial_spans = (gen_totals.partial_spans + excluded.partial_spans), lower_bound_spans = (gen_totals.lower_bound_spans + excluded.lower_bound_spans), upper_bound_spans = (gen_totals.upper_bound_spans + excluded.upper_bound_spans), unpriced_spans = (gen_totals.unpriced_spans + excluded.unpriced_spans), priced_spans = (gen_totals.priced_spans + excluded.priced_spans), cost_nanousd = (gen_totals.cost_nanousd + excluded.cost_nanousd), reported_cost_spans = (gen_totals.reported_cost_spans + excluded.reported_cost_spans), reported_cost_nanousd = (gen_totals.reported_cost_nanousd + excluded.reported_cost_nanousd), ran_known_spans = (gen_totals.ran_known_spans + excluded.ran_known_spans), ran_us = (gen_totals.ran_us + excluded.ran_us), waited_known_spans = (gen_totals.waited_known_spans + excluded.waited_known_spans), waited_us = (gen_totals.waited_us + excluded.waited_us), lines = (gen_totals.lines + excluded.lines), copied_lines = (gen_totals.copied_lines + excluded.copied_lines), replayed_lines = (gen_totals.replayed_lines + excluded.replayed_lines), first_at = least(gen_totals.first_at, excluded.first_at), last_at = greatest(gen_totals.last_at, excluded.last_at);
 
@@ -219,6 +222,12 @@ INSERT INTO gen_quotes (quote_key, sha256, quote, superseded_by, said) VALUES (?
 -- name: put_replacement
 INSERT INTO gen_replacements (said, old_key, new_key) VALUES (?, ?, ?) ON CONFLICT (said) DO UPDATE SET old_key = excluded.old_key, new_key = excluded.new_key;
 
+-- name: put_run
+INSERT INTO gen_runs (stream_id, session_key, folder, project, branch, provider, model, turn_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (stream_id) DO UPDATE SET session_key = excluded.session_key, folder = excluded.folder, project = excluded.project, branch = excluded.branch, provider = excluded.provider, model = excluded.model, turn_key = excluded.turn_key;
+
+-- name: put_run_turn
+INSERT INTO gen_run_turns (turn_key, who, agent, number, ended_at, outcome, reason, continues) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (turn_key) DO UPDATE SET who = excluded.who, agent = excluded.agent, number = excluded.number, ended_at = excluded.ended_at, outcome = excluded.outcome, reason = excluded.reason, continues = excluded.continues;
+
 -- name: put_session
 INSERT INTO gen_sessions (session_key, session_id, client, forked_from, parent, agent_type, has_records) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE SET session_id = excluded.session_id, client = excluded.client, forked_from = excluded.forked_from, parent = excluded.parent, agent_type = excluded.agent_type, has_records = excluded.has_records;
 
@@ -234,6 +243,9 @@ INSERT INTO gen_spans (span_id, session_key, agent_id, turn_key, dimension_id, o
 -- name: put_span_quote
 INSERT INTO gen_span_quotes (span_id, quote_key, said) VALUES (?, ?, ?) ON CONFLICT (span_id) DO UPDATE SET quote_key = excluded.quote_key, said = excluded.said;
 
+-- name: put_tool_call
+INSERT INTO gen_tool_calls (span_id, call_id, arguments_bytes, result_bytes, truncated, exit_code) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (span_id) DO UPDATE SET call_id = excluded.call_id, arguments_bytes = excluded.arguments_bytes, result_bytes = excluded.result_bytes, truncated = excluded.truncated, exit_code = excluded.exit_code;
+
 -- name: put_turn
 INSERT INTO gen_turns (turn_key, turn_id, session_key, agent_id, started_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (turn_key) DO UPDATE SET turn_id = excluded.turn_id, session_key = excluded.session_key, agent_id = excluded.agent_id, started_at = least(gen_turns.started_at, excluded.started_at);
 
@@ -245,6 +257,19 @@ WHERE gen_quotes.quote_key = ?;
 -- name: replacements
 SELECT gen_replacements.said, gen_replacements.old_key, gen_replacements.new_key
 FROM gen_replacements;
+
+-- name: run
+SELECT gen_runs.stream_id, gen_runs.session_key, gen_runs.folder, gen_runs.project, gen_runs.branch, gen_runs.provider, gen_runs.model, gen_runs.turn_key
+FROM gen_runs
+WHERE gen_runs.stream_id = ?;
+
+-- name: run_turn
+SELECT gen_run_turns.turn_key, gen_run_turns.who, gen_run_turns.agent, gen_run_turns.number, gen_run_turns.ended_at, gen_run_turns.outcome, gen_run_turns.reason, gen_run_turns.continues
+FROM gen_run_turns
+WHERE gen_run_turns.turn_key = ?;
+
+-- name: see_span_again
+UPDATE gen_spans SET turn_key=?, ended_at=?, lines=?, copied_lines=?, replayed_lines=?, rank=?, contested=? WHERE gen_spans.span_id = ?;
 
 -- name: session
 SELECT gen_sessions.session_key, gen_sessions.session_id, gen_sessions.client, gen_sessions.forked_from, gen_sessions.parent, gen_sessions.agent_type, gen_sessions.has_records
@@ -334,6 +359,11 @@ WHERE events.stream_id = ? ORDER BY events.version DESC
 SELECT gen_quotes.quote_key, gen_quotes.superseded_by
 FROM gen_quotes
 WHERE gen_quotes.superseded_by != 0;
+
+-- name: tool_call
+SELECT gen_tool_calls.span_id, gen_tool_calls.call_id, gen_tool_calls.arguments_bytes, gen_tool_calls.result_bytes, gen_tool_calls.truncated, gen_tool_calls.exit_code
+FROM gen_tool_calls
+WHERE gen_tool_calls.span_id = ?;
 
 -- name: turns
 SELECT gen_turns.turn_key, gen_turns.turn_id, gen_turns.session_key, gen_turns.agent_id, gen_turns.started_at

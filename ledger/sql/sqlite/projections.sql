@@ -83,6 +83,33 @@ CREATE TABLE gen_replacements (
  WITHOUT ROWID,
  STRICT;;
 
+CREATE TABLE gen_run_turns (
+  turn_key INTEGER NOT NULL,
+  who TEXT NOT NULL,
+  agent TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  ended_at INTEGER,
+  outcome TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  continues TEXT NOT NULL,
+  PRIMARY KEY (turn_key)
+)
+ STRICT;;
+
+CREATE TABLE gen_runs (
+  stream_id TEXT NOT NULL,
+  session_key INTEGER NOT NULL,
+  folder TEXT NOT NULL,
+  project TEXT NOT NULL,
+  branch TEXT NOT NULL,
+  provider TEXT NOT NULL,
+  model TEXT NOT NULL,
+  turn_key INTEGER NOT NULL,
+  PRIMARY KEY (stream_id)
+)
+ WITHOUT ROWID,
+ STRICT;;
+
 CREATE TABLE gen_sessions (
   session_key INTEGER NOT NULL,
   session_id TEXT NOT NULL,
@@ -201,6 +228,18 @@ CREATE INDEX gen_spans_by_quote ON gen_spans (named_quote) WHERE cost_nanousd IS
 CREATE INDEX gen_spans_by_session ON gen_spans (session_key, occurred_at);;
 
 CREATE INDEX gen_spans_by_time ON gen_spans (occurred_at);;
+
+CREATE TABLE gen_tool_calls (
+  span_id TEXT NOT NULL,
+  call_id TEXT NOT NULL,
+  arguments_bytes INTEGER NOT NULL,
+  result_bytes INTEGER,
+  truncated INTEGER NOT NULL,
+  exit_code INTEGER,
+  PRIMARY KEY (span_id)
+)
+ WITHOUT ROWID,
+ STRICT;;
 
 CREATE TABLE gen_totals (
   grain INTEGER NOT NULL,

@@ -1,0 +1,143 @@
+"""From the words of `agent run` to what is asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from agent.approvals import POLICIES
+from agent.configuration import Configuration
+from agent.faces.face import Face, Texts
+from agent.models import target
+from agent.session import Asked
+from agent.workspaces import place_of
+from ledger.accounts.catchup import View, snapshot
+from ledger.errors import UsageError
+from ledger.events.hubs import Limits
+from ledger.log.log import Log
+
+FORMATS = ("text", "json", "stream-json")
+MODEL_VARIABLE = "TALLYBOOK_MODEL"
+_NANO = 1_000_000_000
+
+
+def prompt_of(prompt: str | None, *, going_on: bool) -> str | None:
+    """Return the prompt: the words given, else standard input; None where a session goes on without one."""
+    words = prompt
+    if words is None and not sys.stdin.isatty():
+        words = sys.stdin.read()
+    if words is not None and words.strip():
+        return words
+    if going_on:
+        return None
+    raise UsageError("there is no prompt: give one, write it to standard input, or go on with -c")
+
+
+def face_of(output_format: str, texts: Texts) -> Face:
+    """Return the face for a format. Raises UsageError for an unknown one."""
+    if output_format == "text":
+        from agent.faces.text import TextFace
+
+        return TextFace(texts)
+    if output_format == "json":
+        from agent.faces.json_face import JsonFace
+
+        return JsonFace()
+    if output_format == "stream-json":
+        from agent.faces.stream import StreamFace
+
+        return StreamFace(texts)
+    raise UsageError(f"--output-format {output_format}: unknown: use one of {', '.join(FORMATS)}")
+
+
+def asked_of(log: Log, prompt: str | None, given: Mapping[str, Any]) -> Asked:
+    """Return what is asked for. Raises UsageError for what cannot be done."""
+    place = place_of(given["workspace"])
+    session = None
+    if given["session"] is not None or given["continue_"]:
+        with snapshot(log) as view:
+            session = _session(view, given["session"], place.folder)
+    return Asked(prompt, session, configuration_of(given), place, take_over=given["take_over"])
+
+
+def _session(view: View, wanted: str | None, folder: str) -> str:
+    if wanted is None:
+        found = last_session(view, folder)
+        if found is None:
+            raise UsageError(f"{folder}: no session of this workspace to go on with: begin one with a prompt")
+        return found
+    rows = view.store.query(
+        "SELECT s.session_id FROM gen_sessions AS s JOIN gen_runs AS r ON r.session_key = s.session_key "
+        "WHERE substr(s.session_id, 1, length(?)) = ? ORDER BY s.session_id",
+        wanted, wanted,
+    )  # fmt: skip
+    names = list(dict.fromkeys(str(row[0]) for row in rows))
+    if len(names) != 1 and wanted not in names:
+        problem = "no session of the agent begins so" if not names else f"{len(names)} sessions begin so"
+        raise UsageError(f"--session {wanted}: {problem}: `agent sessions` lists them")
+    return wanted if wanted in names else names[0]
+
+
+def last_session(view: View, folder: str) -> str | None:
+    """Return the session of a workspace whose newest turn began last, None where there is none."""
+    rows = view.store.query(
+        "SELECT s.session_id FROM gen_runs AS r JOIN gen_sessions AS s ON s.session_key = r.session_key "
+        "JOIN gen_turns AS t ON t.session_key = r.session_key WHERE r.folder = ? "
+        "ORDER BY t.started_at DESC, s.session_id DESC LIMIT 1",
+        folder,
+    )
+    row = rows.fetchone()
+    return None if row is None else str(row[0])
+
+
+def configuration_of(given: Mapping[str, Any]) -> Configuration:
+    """Return the configuration that the words of a command line stand for."""
+    model = given["model"] or os.environ.get(MODEL_VARIABLE, "")
+    if not model:
+        raise UsageError(f"no model: give --model provider/model, or set {MODEL_VARIABLE}")
+    policy = "never" if given["yes"] else given["approval_policy"]
+    if policy not in POLICIES:
+        raise UsageError(f"--approval-policy {policy}: unknown: use one of {', '.join(POLICIES)}")
+    if given["unknown_price"] not in ("refuse", "warn"):
+        raise UsageError(f"--unknown-price {given['unknown_price']}: use refuse or warn")
+    for name in ("max_iterations", "timeout"):
+        if given[name] < 1:
+            raise UsageError(f"--{name.replace('_', '-')} {given[name]}: must be at least 1")
+    main = target(model, given["base_url"], given["protocol"])
+    spare = given["fallback_model"]
+    return Configuration(
+        target=main,
+        fallback=target(spare, given["base_url"], given["protocol"]) if spare else None,
+        max_iterations=given["max_iterations"],
+        max_retries=given["max_retries"],
+        retry_base_ms=given["retry_base_ms"],
+        request_timeout_s=given["timeout"],
+        thinking=given["thinking"],
+        stream=not given["no_stream"],
+        approval=policy,
+        limits=Limits(
+            requests=given["max_requests"],
+            tokens=given["max_tokens"],
+            cost_nanousd=_money("--max-cost", given["max_cost"]),
+            wall_us=None if given["max_seconds"] is None else given["max_seconds"] * 1_000_000,
+            session_cost_nanousd=_money("--max-session-cost", given["max_session_cost"]),
+            month_cost_nanousd=_money("--max-month-cost", given["max_month_cost"]),
+            unknown_price=given["unknown_price"],
+        ),
+    )
+
+
+def _money(option: str, text: str | None) -> int | None:
+    """Return nano-dollars. Raises UsageError for what is no amount of dollars."""
+    if text is None:
+        return None
+    try:
+        amount = Decimal(text) * _NANO
+        if not amount.is_finite() or amount < 0 or amount != int(amount) or amount >= 1 << 62:
+            raise InvalidOperation
+    except (InvalidOperation, ValueError) as error:
+        raise UsageError(f"{option} {text}: is no amount: give dollars, like 0.50") from error
+    return int(amount)

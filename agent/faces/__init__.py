@@ -1,0 +1,1 @@
+"""How a run is shown while it goes on, and what is printed at its end."""
