@@ -227,11 +227,11 @@ def _turn(session: Session, wanted: str, text: str) -> Found:
             f"{text}: session {session.session_id} has no turn {wanted or '#'}: {there}: "
             f"`ledger show {session.session_id}` lists them"
         )
-    keys = sorted({span.row.turn_key for one in every_turn([turn]) for span in one.spans})
+    keys = sorted({one.turn_key for one in every_turn([turn])})
     numbers = [number for number, one in enumerate(session.turns, 1) if one is turn]
     name = numbers[0] if numbers else escaped(turn.names[0])
     where = ("p.session_key = ?", f"p.turn_key IN ({', '.join('?' * len(keys))})")
-    parameters = (turn.spans[0].row.session_key, *keys)
+    parameters = (session.session_key, *keys)
     return Found(f"{escaped(session.session_id)}#{name}", turn.total(), where, parameters)
 
 

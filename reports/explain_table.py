@@ -92,6 +92,8 @@ def block(opened: Opened, zone: Zone) -> str:
 def _place(opened: Opened) -> str:
     place = opened.place
     where = f"event {place.event:,}, observation {place.observation}"
+    if place.stream.startswith("run:"):  # an event of our own agent is of one span
+        return f"event {place.event:,} of {place.stream}"
     if not place.file:
         return f"{where} of {place.stream}"
     if place.offset is not None:
@@ -146,7 +148,7 @@ def _padded(text: str, decimals: int) -> str:
 def _tokens(opened: Opened) -> list[str]:
     counts = [(CLASS_NAMES[name], getattr(opened.again, name)) for name in _CELLS]
     told = [f"{name} {count:,}" for name, count in counts if count is not None]
-    return _field("tokens", ", ".join(told)) if told else []
+    return _field("used", ", ".join(told)) if told else []
 
 
 def _field(name: str, text: str) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ledger.accounts.catchup import View
+from ledger.accounts.entities import ToolCallRow
 from ledger.accounts.rows import contribution
 from ledger.labels import labels_of
 from ledger.log.log import Log
@@ -20,6 +21,8 @@ from reports.tree import Session, Span, Turn, load
 _SPANS_SHOWN = 12
 """How many requests that succeeded a table names in one turn before it only counts the rest."""
 _ERROR_COLUMNS = 160
+_BYTES_A_TOKEN = 4
+"""Of English and JSON, roughly: for an estimate that says `about`."""
 
 
 def show(log: Log, view: View, wanted: str, zone: Zone, format_: str) -> None:
@@ -31,6 +34,7 @@ def show(log: Log, view: View, wanted: str, zone: Zone, format_: str) -> None:
                   "labels": labels, "billing": stated(view).get(session.client),
                   "turns": [_turn_json(turn, session, number) for number, turn in enumerate(session.turns, 1)],
                   "loose": [_turn_json(turn, session) for turn in session.loose],
+                  "tools_bytes": session.tools_bytes or None,
                   "total": session.total().as_json()})  # fmt: skip
     elif format_ == "csv":
         put_csv(_CSV, [row for turn in (*session.turns, *session.loose) for row in _csv_rows(turn, session, "")])
@@ -53,9 +57,10 @@ def _turn_json(turn: Turn, session: Session, number: int | None = None) -> dict[
         "turn": turn.turn_id or None,
         "number": number,
         "address": f"{escaped(session.session_id)}#{name}",
-        "agent": turn.spans[0].values.agent,
+        "agent": turn.agent,
         "agent_id": turn.agent_id,
         "started_at": iso(turn.started_at),
+        "outcome": turn.outcome or None,
         "own": turn.own().as_json(),
         "total": turn.total().as_json(),
         "spans": spans,
@@ -85,7 +90,13 @@ def _span_json(span: Span) -> dict[str, Any]:
         "upper_bound": bool(row.upper_bound),
         "ran_ms": None if row.ran_us is None else row.ran_us // 1000,
         "waited_ms": None if row.waited_us is None else row.waited_us // 1000,
+        **(_call_json(span.call) if span.call else {}),
     }
+
+
+def _call_json(call: ToolCallRow) -> dict[str, Any]:
+    names = ("call_id", "arguments_bytes", "result_bytes", "exit_code")
+    return {name: getattr(call, name) for name in names} | {"truncated": bool(call.truncated)}
 
 
 _CSV = ("session", "turn", "agent", "span", "parent", "at", "who", "kind", "model", "tool", "status", "input_uncached",
@@ -118,7 +129,7 @@ def as_table(
     for number, turn in enumerate(session.turns, 1):
         rows += _turn_rows(turn, f"turn {number}", 0, decimals, zone)
     for turn in session.loose:
-        rows += _turn_rows(turn, f"agent {turn.spans[0].values.agent} (its call is unknown)", 0, decimals, zone)
+        rows += _turn_rows(turn, f"agent {turn.agent} (its call is unknown)", 0, decimals, zone)
     columns = [
         Column("what"),
         Column("at", rank=5),
@@ -132,7 +143,16 @@ def as_table(
     head = safe(f"session {session.session_id} ({session.client}), {counted(len(session.turns), 'turn')}")
     text = table(columns, rows, ["total", *_cells(total, decimals, zone)])
     told = [wrapped(safe("labels: " + ", ".join(f"{key}={value}" for key, value in labels.items())))] if labels else []
-    return "\n".join([head, *told, text, *_errors(session, zone)])
+    return "\n".join([head, *told, text, *_tools(session), *_errors(session, zone)])
+
+
+def _tools(session: Session) -> list[str]:
+    """Return the line that says what the definitions of tools cost with every request (CTX-15)."""
+    if not session.tools_bytes:
+        return []
+    tokens = session.tools_bytes // _BYTES_A_TOKEN
+    text = f"tool definitions: {session.tools_bytes:,} bytes with every request, about {tokens:,} tokens of its input"
+    return [wrapped(text)]
 
 
 def _errors(session: Session, zone: Zone) -> list[str]:
@@ -157,7 +177,8 @@ def _all_spans(turn: Turn) -> Iterator[Span]:
 
 def _turn_rows(turn: Turn, name: str, depth: int, decimals: int, zone: Zone) -> list[list[str]]:
     indent = "  " * depth
-    rows = [[f"{indent}{name}", *_cells(turn.total(), decimals, zone)]]
+    cells = _cells(turn.total(), decimals, zone)
+    rows = [[f"{indent}{name}", cells[0], turn.outcome, *cells[2:]]]
     shown = 0
     for span in turn.spans:
         children = turn.children.get(span.row.span_id, [])
@@ -168,7 +189,7 @@ def _turn_rows(turn: Turn, name: str, depth: int, decimals: int, zone: Zone) -> 
         rows.append(_span_cells(span, indent + "  ", decimals, zone))
         for number, child in enumerate(children, 1):
             again = f" (turn {number})" if len(children) > 1 else ""
-            rows += _turn_rows(child, f"agent {child.spans[0].values.agent}{again}", depth + 2, decimals, zone)
+            rows += _turn_rows(child, f"agent {child.agent}{again}", depth + 2, decimals, zone)
     rest = sum(span.values.kind == "model" and span.values.status == "succeeded" for span in turn.spans) - shown
     if rest:
         rows.append([f"{indent}  ... {rest} more requests", *[""] * 7])

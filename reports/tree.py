@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ledger.accounts.amounts import DIMENSIONS
 from ledger.accounts.catchup import View
+from ledger.accounts.entities import ToolCallRow
 from ledger.accounts.live_usage import is_live
 from ledger.accounts.rows import Dimensions, SpanRow, contribution
 from ledger.errors import UsageError, VolumeMissing
@@ -24,6 +25,8 @@ class Span(NamedTuple):
     error: str | None = None
     purged: bool = False
     """Whether that text was purged."""
+    call: ToolCallRow | None = None
+    """What a tool span of our own agent has beside."""
 
 
 class Turn(NamedTuple):
@@ -35,11 +38,19 @@ class Turn(NamedTuple):
     spans: list[Span]
     children: dict[str, list[Turn]]
     """Span id of a call -> the turns that it caused."""
+    turn_key: int
+    outcome: str = ""
+    """How a turn of our own agent ended, `open` while it runs; empty for imported ones, which do not say."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """What it may be called by within its session: its prompt's id where the log has one, and its key."""
-        return tuple(name for name in (self.turn_id, str(self.spans[0].row.turn_key)) if name)
+        return tuple(name for name in (self.turn_id, str(self.turn_key)) if name)
+
+    @property
+    def agent(self) -> str:
+        """The sub-agent's name, empty for the root."""
+        return self.spans[0].values.agent if self.spans else ""
 
     def own(self) -> Figures:
         """Return what this turn's own spans add up to."""
@@ -66,6 +77,9 @@ class Session(NamedTuple):
     client: str
     turns: list[Turn]
     loose: list[Turn]
+    session_key: int
+    tools_bytes: int = 0
+    """How long the definitions of tools are that went with each request of our own agent."""
 
     def total(self) -> Figures:
         """Return the session's total: the sum over all of its turns."""
@@ -81,18 +95,25 @@ def load(log: Log, view: View, wanted: str) -> Session:
     key, session_id, client = only_session(view, wanted)
     spans = _spans(log, view, key)
     query = view.store.query
-    rows = query("SELECT turn_key, turn_id, agent_id, started_at FROM gen_turns WHERE session_key = ?", key)
+    rows = query(
+        "SELECT t.turn_key, t.turn_id, t.agent_id, t.started_at, r.outcome, r.turn_key FROM gen_turns AS t "
+        "LEFT JOIN gen_run_turns AS r ON r.turn_key = t.turn_key WHERE t.session_key = ?",
+        key,
+    )
     by_turn: dict[int, list[Span]] = {}
     for span in spans:
         by_turn.setdefault(span.row.turn_key, []).append(span)
     turns = [
-        Turn(turn_id, agent_id, started_at, by_turn[turn_key], {})
-        for turn_key, turn_id, agent_id, started_at in rows
-        if turn_key in by_turn
-    ]
-    turns.sort(key=lambda turn: (turn.spans[0].row.occurred_at, turn.turn_id))
+        Turn(turn_id, agent_id, started_at, by_turn.get(turn_key, []), {}, turn_key,
+             (outcome or "open") if own is not None else "")
+        for turn_key, turn_id, agent_id, started_at, outcome, own in rows
+        if turn_key in by_turn or own is not None
+    ]  # fmt: skip
+    turns.sort(key=lambda turn: (turn.spans[0].row.occurred_at if turn.spans else turn.started_at or 0, turn.turn_id))
     calls = query("SELECT agent_id, call_id FROM gen_agents WHERE session_key = ? AND call_id <> ''", key)
-    return _tree(session_id, client, turns, dict(calls.fetchall()))
+    tools = query("SELECT max(tools_bytes) FROM gen_runs WHERE session_key = ?", key).fetchone()
+    roots, loose = _tree(turns, dict(calls.fetchall()))
+    return Session(session_id, client, roots, loose, key, tools[0] or 0)
 
 
 def find_session(view: View, wanted: str, *, exact: bool = False) -> str | None:
@@ -109,7 +130,8 @@ def find_session(view: View, wanted: str, *, exact: bool = False) -> str | None:
 def _beginning(view: View, wanted: str) -> list[tuple[int, str, str]]:
     sql = (
         "SELECT session_key, session_id, client FROM gen_sessions AS s WHERE substr(session_id, 1, length(?)) = ? "
-        "AND EXISTS (SELECT 1 FROM gen_spans AS p WHERE p.session_key = s.session_key) ORDER BY session_id"
+        "AND (EXISTS (SELECT 1 FROM gen_spans AS p WHERE p.session_key = s.session_key) "
+        "OR EXISTS (SELECT 1 FROM gen_runs AS r WHERE r.session_key = s.session_key)) ORDER BY session_id"
     )
     return [tuple(row) for row in view.store.query(sql, wanted, wanted)]
 
@@ -130,7 +152,18 @@ def only_session(view: View, wanted: str) -> tuple[int, str, str]:
 
 def _spans(log: Log, view: View, key: int) -> list[Span]:
     found = _spans_where(view, "s.session_key = ?", key)
+    calls = _tool_calls(view, key) if any(is_live(span.row.span_id) for span in found) else {}
+    found = [span._replace(call=calls.get(span.row.span_id)) for span in found] if calls else found
     return [_with_error(log, view, span) if span.values.status == "failed" else span for span in found]
+
+
+def _tool_calls(view: View, key: int) -> dict[str, ToolCallRow]:
+    columns = ", ".join(f"c.{name}" for name in ToolCallRow.__struct_fields__)
+    sql = (
+        f"SELECT {columns} FROM gen_tool_calls AS c JOIN gen_spans AS s ON s.span_id = c.span_id "
+        "WHERE s.session_key = ?"
+    )
+    return {row[0]: ToolCallRow(*row) for row in view.store.query(sql, key)}
 
 
 def load_span(view: View, span_id: str) -> Span | None:
@@ -175,7 +208,7 @@ def _error_of(body: Any, row: SpanRow) -> str:
     return one.error if isinstance(one, Failure) else ""
 
 
-def _tree(session_id: str, client: str, turns: list[Turn], calls: dict[str, str]) -> Session:
+def _tree(turns: list[Turn], calls: dict[str, str]) -> tuple[list[Turn], list[Turn]]:
     """Hang every sub-agent's turns below the call that started it; what would close a circle stays loose."""
     place = {span.row.call_id: (turn, span) for turn in turns for span in turn.spans if span.row.part == "tool"}
     parents = {agent: place[call][0].agent_id for agent, call in calls.items() if call in place}
@@ -189,7 +222,7 @@ def _tree(session_id: str, client: str, turns: list[Turn], calls: dict[str, str]
             above.children.setdefault(span.row.span_id, []).append(turn)
         else:
             loose.append(turn)
-    return Session(session_id, client, roots, loose)
+    return roots, loose
 
 
 def _circular(agent_id: str, parents: dict[str, str]) -> bool:

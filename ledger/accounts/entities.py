@@ -1,4 +1,4 @@
-"""The rows beside the spans, as typed values in column order: sessions, delegations, agents, sources."""
+"""The rows beside the spans, as typed values in column order: sessions, delegations, agents, sources, runs."""
 
 from __future__ import annotations
 
@@ -75,6 +75,47 @@ class Label(msgspec.Struct):
     set_at: int
     event_id: str
     """Of the event that says so, hex; of two at one instant the larger holds."""
+
+
+class RunRow(msgspec.Struct):
+    """Where a run's stream stands: what its next span has in common with the last."""
+
+    stream_id: str
+    session_key: int
+    folder: str = ""
+    """The workspace."""
+    project: str = ""
+    branch: str = ""
+    provider: str = ""
+    model: str = ""
+    """Of the newest request: a tool span carries the model that called."""
+    turn_key: int = 0
+    tools_bytes: int = 0
+    """How long the definitions of its tools are, which go with every request (CTX-15)."""
+
+
+class RunTurnRow(msgspec.Struct):
+    """What a turn of a run says beside its beginning."""
+
+    turn_key: int
+    who: str
+    agent: str
+    number: int
+    ended_at: int | None = None
+    outcome: str = ""
+    reason: str = ""
+    continues: str = ""
+
+
+class ToolCallRow(msgspec.Struct):
+    """What a tool span has that no other span has."""
+
+    span_id: str
+    call_id: str
+    arguments_bytes: int
+    result_bytes: int | None = None
+    truncated: int = 0
+    exit_code: int | None = None
 
 
 def smaller_word(known: str, new: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ledger.accounts.booking import Booking, fill_usage
+from ledger.accounts.entities import RunRow, RunTurnRow, ToolCallRow
 from ledger.accounts.known import Known
 from ledger.accounts.live_usage import CLIENT, read, span_id
 from ledger.accounts.rows import Dimensions, SpanRow
@@ -29,45 +30,6 @@ _STATUS_OF_REQUEST = {
 _STATUS_OF_TOOL = {"ok": "succeeded", "cancelled": "cancelled", "lost": "lost"}
 _ENDINGS = ("cut", "cancelled")
 _KEPT_MAX = 20_000
-
-
-class RunRow(msgspec.Struct):
-    """Where a run's stream stands: what its next span has in common with the last."""
-
-    stream_id: str
-    session_key: int
-    folder: str = ""
-    """The workspace."""
-    project: str = ""
-    branch: str = ""
-    provider: str = ""
-    model: str = ""
-    """Of the newest request: a tool span carries the model that called."""
-    turn_key: int = 0
-
-
-class RunTurnRow(msgspec.Struct):
-    """What a turn of a run says beside its beginning."""
-
-    turn_key: int
-    who: str
-    agent: str
-    number: int
-    ended_at: int | None = None
-    outcome: str = ""
-    reason: str = ""
-    continues: str = ""
-
-
-class ToolCallRow(msgspec.Struct):
-    """What a tool span has that no other span has."""
-
-    span_id: str
-    call_id: str
-    arguments_bytes: int
-    result_bytes: int | None = None
-    truncated: int = 0
-    exit_code: int | None = None
 
 
 Find = Callable[[str], SpanRow | None]
@@ -89,6 +51,7 @@ class Live:
             runs.SessionOpened: self._session_opened,
             runs.TurnStarted: self._turn_started,
             runs.TurnEnded: self._turn_ended,
+            runs.ContextAssembled: self._assembled,
             runs.RequestSent: self._sent,
             runs.ToolCalled: self._tool_called,
             runs.ToolReturned: self._tool_returned,
@@ -186,6 +149,12 @@ class Live:
             setattr(row, name, value)
         self.put(row, old)
         return row
+
+    def _assembled(self, event: Event, body: runs.ContextAssembled) -> None:
+        run = self._run(event)
+        if run.tools_bytes != body.tools_bytes:
+            run.tools_bytes = body.tools_bytes
+            self._changed_runs.add(run.stream_id)
 
     def _sent(self, event: Event, body: runs.RequestSent) -> None:
         run = self._run(event)

@@ -202,6 +202,7 @@ runs = Table(
     Column("provider", TEXT, nullable=False),
     Column("model", TEXT, nullable=False),
     Column("turn_key", INTEGER, nullable=False),
+    Column("tools_bytes", INTEGER, nullable=False),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

@@ -25,9 +25,11 @@ LEFT JOIN gen_quotes q ON q.quote_key = s.quote""",
   sum(s.output) AS output, count(*) FILTER (WHERE d.kind = 'model' AND s.output IS NULL) AS unknown_output_spans,
   sum(s.cost_nanousd) AS cost_nanousd,
   count(*) FILTER (WHERE d.kind = 'model' AND s.cost_nanousd IS NULL) AS unpriced_spans,
-  CASE WHEN count(*) FILTER (WHERE d.kind = 'model' AND d.status <> 'succeeded') = 0 THEN 'ok'
+  CASE WHEN min(r.turn_key) IS NOT NULL THEN coalesce(nullif(min(r.outcome), ''), 'open')
+    WHEN count(*) FILTER (WHERE d.kind = 'model' AND d.status <> 'succeeded') = 0 THEN 'ok'
     WHEN count(*) FILTER (WHERE d.status = 'cancelled') > 0 THEN 'interrupted' ELSE 'error' END AS outcome
-FROM gen_turns t JOIN gen_spans s ON s.turn_key = t.turn_key JOIN gen_sessions n ON n.session_key = s.session_key
+FROM gen_turns t LEFT JOIN gen_run_turns r ON r.turn_key = t.turn_key
+JOIN gen_spans s ON s.turn_key = t.turn_key JOIN gen_sessions n ON n.session_key = s.session_key
 JOIN gen_dimensions d ON d.dimension_id = s.dimension_id GROUP BY t.turn_key""",
     "sessions": """SELECT n.session_id, n.client, n.forked_from, min(s.occurred_at) AS first_at,
   max(s.occurred_at) AS last_at, count(*) FILTER (WHERE d.kind = 'model') AS requests,
@@ -43,6 +45,10 @@ FROM gen_labels l JOIN gen_sessions n ON n.session_key = l.session_key WHERE l.v
 FROM gen_jobs j LEFT JOIN gen_spans s ON s.call_id = j.call_id AND s.part = 'tool' AND s.span_id >= j.group_id || ':'
   AND s.span_id < j.group_id || ';'
 LEFT JOIN gen_sessions n ON n.session_key = s.session_key""",
+    "tool_calls": """SELECT c.span_id, n.session_id, t.turn_id, d.tool, c.call_id, s.occurred_at, s.ended_at, s.ran_us,
+  s.waited_us, d.status, c.arguments_bytes, c.result_bytes, c.truncated, c.exit_code
+FROM gen_tool_calls c JOIN gen_spans s ON s.span_id = c.span_id JOIN gen_sessions n ON n.session_key = s.session_key
+JOIN gen_turns t ON t.turn_key = s.turn_key JOIN gen_dimensions d ON d.dimension_id = s.dimension_id""",
     "totals": f"""SELECT CASE t.grain WHEN 0 THEN 'quarter-hour' WHEN 1 THEN 'day' WHEN 2 THEN 'session'
     WHEN 3 THEN 'month' ELSE 'month edge' END AS grain,
   CASE WHEN t.grain <> 2 THEN t.bucket END AS begins_at, n.session_id, {_DIMENSIONS},

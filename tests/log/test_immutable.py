@@ -119,8 +119,8 @@ def test_the_log_offers_no_way_to_change_or_remove() -> None:
     """The public methods are these: opening, appending, reading; blobs alone can be purged (OBS-29)."""
     public = {name for name in vars(Log) if not name.startswith("_")} - {"kind", "explain", "settle"}
     assert public - {name for name in public if name.startswith("accounts")} == {
-        "adopt", "all_events", "append", "blob", "blob_links", "blob_sizes", "check_writable", "blobs_between", "book_events",
-        "book_stream", "close", "create", "delete_blobs", "discard_accounts", "event_at", "events_after", "find_event",
+        "adopt", "all_events", "append", "blob", "blob_links", "blob_sizes", "blobs_between", "book_events",
+        "book_stream", "check_writable", "close", "create", "delete_blobs", "discard_accounts", "event_at", "events_after", "find_event",
         "hash_at", "hash_of", "head_at", "head_position", "heads", "is_older", "log_id", "meta", "open",
         "reach", "reading", "stream_events", "stream_head", "stream_version",
     }  # fmt: skip

@@ -93,6 +93,7 @@ CREATE TABLE gen_runs (
   provider TEXT COLLATE "C" NOT NULL,
   model TEXT COLLATE "C" NOT NULL,
   turn_key BIGINT NOT NULL,
+  tools_bytes BIGINT NOT NULL,
   PRIMARY KEY (stream_id)
 );;
 

@@ -105,6 +105,7 @@ CREATE TABLE gen_runs (
   provider TEXT NOT NULL,
   model TEXT NOT NULL,
   turn_key INTEGER NOT NULL,
+  tools_bytes INTEGER NOT NULL,
   PRIMARY KEY (stream_id)
 )
  WITHOUT ROWID,

@@ -223,7 +223,7 @@ INSERT INTO gen_quotes (quote_key, sha256, quote, superseded_by, said) VALUES (?
 INSERT INTO gen_replacements (said, old_key, new_key) VALUES (?, ?, ?) ON CONFLICT (said) DO UPDATE SET old_key = excluded.old_key, new_key = excluded.new_key;
 
 -- name: put_run
-INSERT INTO gen_runs (stream_id, session_key, folder, project, branch, provider, model, turn_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (stream_id) DO UPDATE SET session_key = excluded.session_key, folder = excluded.folder, project = excluded.project, branch = excluded.branch, provider = excluded.provider, model = excluded.model, turn_key = excluded.turn_key;
+INSERT INTO gen_runs (stream_id, session_key, folder, project, branch, provider, model, turn_key, tools_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (stream_id) DO UPDATE SET session_key = excluded.session_key, folder = excluded.folder, project = excluded.project, branch = excluded.branch, provider = excluded.provider, model = excluded.model, turn_key = excluded.turn_key, tools_bytes = excluded.tools_bytes;
 
 -- name: put_run_turn
 INSERT INTO gen_run_turns (turn_key, who, agent, number, ended_at, outcome, reason, continues) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (turn_key) DO UPDATE SET who = excluded.who, agent = excluded.agent, number = excluded.number, ended_at = excluded.ended_at, outcome = excluded.outcome, reason = excluded.reason, continues = excluded.continues;
@@ -259,7 +259,7 @@ SELECT gen_replacements.said, gen_replacements.old_key, gen_replacements.new_key
 FROM gen_replacements;
 
 -- name: run
-SELECT gen_runs.stream_id, gen_runs.session_key, gen_runs.folder, gen_runs.project, gen_runs.branch, gen_runs.provider, gen_runs.model, gen_runs.turn_key
+SELECT gen_runs.stream_id, gen_runs.session_key, gen_runs.folder, gen_runs.project, gen_runs.branch, gen_runs.provider, gen_runs.model, gen_runs.turn_key, gen_runs.tools_bytes
 FROM gen_runs
 WHERE gen_runs.stream_id = ?;
 
