@@ -32,6 +32,8 @@ class ScheduleRetry(NamedTuple):
     """Before jitter."""
     retry_after_us: int | None
     """What the provider asked for; it is obeyed where it is longer."""
+    target: Target
+    """The model that was asked."""
 
 
 class TakeFallback(NamedTuple):

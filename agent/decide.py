@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent.actions import Action, AddResults, CallModel, EndTurn, Rest, RunTools, ScheduleRetry, TakeFallback
 from agent.configuration import MAX_BACKOFF_MS, Configuration, Target
 from agent.state import Attempt, State, Turn
-from ledger.events.runs import RequestAnswered, RequestCancelled, RequestFailed, RequestLost
+from ledger.events.runs import InputReceived, RequestAnswered, RequestCancelled, RequestLost
 
 _OURS = (RequestLost, RequestCancelled)
 """Ends that say nothing of the endpoint."""
@@ -21,17 +21,22 @@ def decide(state: State) -> Action:
         waiting = tuple(call for call in calls if call.id not in state.tool_runs)
         # A stop leaves no call without a result: what did not run says so.
         return RunTools(waiting) if waiting and turn.stop is None else AddResults(calls)
+    if state.answered:  # also where the stop came too late: there is nothing left that it could stop
+        return EndTurn("ok")
     if turn.stop is not None:
-        return EndTurn("budget_exhausted", "wall") if turn.stop.reason == "deadline" else EndTurn("interrupted")
+        return stopped(turn.stop)
     if turn.refused is not None:
         return EndTurn("budget_exhausted" if turn.refused.gate == "budget" else "error", turn.refused.rule)
-    if state.messages and state.messages[-1].role == "assistant":
-        return EndTurn("ok")
     if _unanswered(turn):
         return _another_attempt(turn, configuration)
     if turn.answered >= configuration.max_iterations:
         return EndTurn("iteration_limit")
     return CallModel(_target(turn, configuration), turn.call + 1, 1, "first")
+
+
+def stopped(stop: InputReceived) -> EndTurn:
+    """Return how a turn ends that was stopped."""
+    return EndTurn("budget_exhausted", "wall") if stop.reason == "deadline" else EndTurn("interrupted")
 
 
 def backoff_us(retry: int, base_ms: int) -> int:
@@ -54,13 +59,13 @@ def _another_attempt(turn: Turn, configuration: Configuration) -> Action:
     if isinstance(end, _OURS):
         # That we went away says nothing of the endpoint: it is asked again, and no retry is used up.
         return CallModel(target, turn.call, attempt, "retry")
-    if isinstance(end, RequestFailed) and not end.retryable:
+    if not end.retryable:
         return EndTurn("error", end.reason)
     failures = sum(_asked(one, target) and not isinstance(one.end, _OURS) for one in turn.attempts)
     if failures <= configuration.max_retries:
         if turn.retry is None:
             pause = backoff_us(failures, configuration.retry_base_ms)
-            return ScheduleRetry(last.span, end.reason, pause, end.retry_after_us)
+            return ScheduleRetry(last.span, end.reason, pause, end.retry_after_us, target)
         return CallModel(target, turn.call, attempt, "retry", turn.retry.until, turn.retry.delay_us)
     if turn.fallback is None and configuration.fallback is not None:
         return TakeFallback(target.model, configuration.fallback.model, end.reason)

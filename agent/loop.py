@@ -7,6 +7,7 @@ import secrets
 from agent.actions import AddResults, CallModel, EndTurn, Rest, RunTools, ScheduleRetry, TakeFallback
 from agent.decide import decide
 from agent.draft import Draft
+from agent.holds import BUSY, holding
 from agent.model_call import call_model
 from agent.stage import Stage
 from agent.tool_calls import add_results, run_tools
@@ -48,13 +49,17 @@ def _schedule_retry(stage: Stage, action: ScheduleRetry) -> None:
     """Jitter is drawn here and recorded: four agents that failed together do not come back together (LOOP-16)."""
     jittered = action.backoff_us * (500 + secrets.randbelow(501)) // 1000
     delay = max(jittered, action.retry_after_us or 0)
-    _append(
-        stage,
-        runs.RetryScheduled(
-            reason=action.reason, delay_us=delay, until=stage.clock() + delay, retry_after_us=action.retry_after_us
-        ),
-        action.span,
-    )
+    until = stage.clock() + delay
+    retry = runs.RetryScheduled(reason=action.reason, delay_us=delay, until=until, retry_after_us=action.retry_after_us)
+
+    def make() -> Draft:
+        draft = stage.run.draft()
+        draft.add(retry, span=action.span)
+        if action.reason in BUSY:  # the others who use this key need not find out for themselves
+            draft.others = holding(stage.run.log, action.target, action.reason, until, delay)
+        return draft
+
+    stage.run.commit(make)
 
 
 def _end_turn(stage: Stage, action: EndTurn) -> None:

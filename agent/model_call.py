@@ -11,6 +11,7 @@ import msgspec
 from agent.actions import CallModel
 from agent.configuration import Target
 from agent.draft import Draft
+from agent.holds import held_us
 from agent.stage import Stage
 from ledger import faults
 from ledger.budget.bound import Bound, bound
@@ -77,14 +78,18 @@ async def call_model(stage: Stage, action: CallModel) -> None:
 
 
 async def _backoff(stage: Stage, action: CallModel) -> int:
-    """Wait until an attempt may leave; return how long the call has waited then (microseconds)."""
-    if not action.not_before:
+    """Wait until an attempt may leave; return how long the call has waited then (microseconds).
+
+    A retry waits for its own time, and every attempt for the end of a pause that the endpoint asked of anybody.
+    """
+    own = max(0, min(action.not_before - stage.clock(), action.delay_us)) if action.not_before else 0
+    left = max(own, held_us(stage.run.log, action.target, stage.clock()) if not action.not_before else 0)
+    if not action.not_before and not left:
         return 0
-    left = max(0, min(action.not_before - stage.clock(), action.delay_us))
     began = time.monotonic_ns()
     with stage.stops.effect():
         await anyio.sleep(left / 1e6)
-    return action.delay_us - left + (time.monotonic_ns() - began) // 1000
+    return action.delay_us - own + (time.monotonic_ns() - began) // 1000
 
 
 def _prepare(stage: Stage, action: CallModel) -> Prepared:
@@ -111,7 +116,7 @@ def _prepare(stage: Stage, action: CallModel) -> Prepared:
         wanted = _bound(stage, target, context, quote, body, parameters)
         if _fits(stage, span, wanted):
             break
-    outgoing = Outgoing(speaks.url(target.base_url), speaks.headers(key), body, parameters.stream)
+    outgoing = Outgoing(speaks.url(target.base_url), speaks.headers(key), body, parameters.stream, target.model)
     return Prepared(span, target, outgoing, parameters, context, quote, wanted)
 
 

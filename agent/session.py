@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
-from agent.approvals import approver
-from agent.claims import claim, new_session_id, release
+from agent.approvals import Nobody, approver
+from agent.claims import claim, release
 from agent.configuration import Configuration
-from agent.faces.face import Beginning, Face
+from agent.faces.face import Beginning, Face, Texts
 from agent.loop import run_turn
 from agent.models import key_of
 from agent.prompt import system_prompt
@@ -37,21 +38,27 @@ if TYPE_CHECKING:
     import httpx
 
 
+_COLLECT = (700, 10, 10)
+"""When cycles are collected: as the interpreter does it by itself."""
+
+
 class Asked(NamedTuple):
     """What `agent run` was asked for."""
 
     prompt: str | None
     """None: go on with the turn that is open."""
-    session: str | None
-    """The session to go on with, None for a new one."""
+    session: str
+    """Its id."""
+    resumed: bool
+    """Whether the session is there already."""
     configuration: Configuration
     place: Place
     take_over: bool = False
 
 
-def run_session(log: Log, asked: Asked, face: Face, texts: Callable[[str], str]) -> dict[str, Any]:
+def run_session(log: Log, asked: Asked, face: Face) -> dict[str, Any]:
     """Run a turn to its end and return the result. Raises UsageError, Held, Fenced, LogUnavailable."""
-    session_id = asked.session or new_session_id()
+    session_id = asked.session
     run = Run.load(log, session_id)
     place = hold(log, f"run:{session_id}")
     try:
@@ -62,18 +69,23 @@ def run_session(log: Log, asked: Asked, face: Face, texts: Callable[[str], str])
         stage = _stage(run, hub, asked, face)
         try:
             start_turn(stage, asked.prompt, configuration, asked.place)
-            face.begin(
-                Beginning(
-                    session_id, f"{configuration.target.provider}/{configuration.target.model}", asked.place.folder,
-                    configuration.approval, asked.session is not None,
-                )
-            )  # fmt: skip
-            anyio.run(_run, stage)
+            can_ask = not isinstance(stage.approver, Nobody)
+            face.out.on_error = lambda: stage.stops.ask("signal")  # nobody reads any more
+            face.begin(Beginning(session_id, asked.resumed, asked.place.folder, configuration, can_ask))
+            anyio.run(_run, stage, lambda: face.result(outcome(run, face.texts, left="interrupted")))
+        except BaseExceptionGroup as group:  # of the tasks beside the turn, which raise nothing: one error is in it
+            raise _first(group) from group
         finally:
             release(run)
     finally:
         place.give_back()
-    return outcome(run, texts)
+    return outcome(run, face.texts)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first error of a group."""
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
 
 def _stage(run: Run, hub: Hub, asked: Asked, face: Face) -> Stage:
@@ -99,9 +111,13 @@ def _stage(run: Run, hub: Hub, asked: Asked, face: Face) -> Stage:
     )
 
 
-async def _run(stage: Stage) -> None:
+async def _run(stage: Stage, on_leaving: Callable[[], None]) -> None:
     """Let the turn run, with signals and the deadline of its grant turned into stops."""
-    async with _stops(stage), _closing(stage):
+    # Commands collect cycles rarely, since they live for a moment. A run lives for hours, and the HTTP library leaves
+    # cycles that hold whole request bodies.
+    gc.freeze()
+    gc.set_threshold(*_COLLECT)
+    async with _stops(stage, on_leaving), _closing(stage):
         await run_turn(stage)
 
 
@@ -116,9 +132,9 @@ async def _closing(stage: Stage) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _stops(stage: Stage) -> AsyncIterator[None]:
+async def _stops(stage: Stage, on_leaving: Callable[[], None]) -> AsyncIterator[None]:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_signals, stage)
+        tasks.start_soon(_signals, stage, on_leaving)
         tasks.start_soon(_deadline, stage)
         try:
             yield
@@ -126,12 +142,18 @@ async def _stops(stage: Stage) -> AsyncIterator[None]:
             tasks.cancel_scope.cancel()
 
 
-async def _signals(stage: Stage) -> None:
-    """The first signal stops what runs; the second ends the process, and what it had begun is closed by the next."""
+async def _signals(stage: Stage, on_leaving: Callable[[], None]) -> None:
+    """The first signal stops what runs; the second ends the process, and what it had begun is closed by the next.
+
+    `on_leaving` is called before the second one ends it.
+    """
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async for number in signals:
             if stage.stops.reason:
-                os._exit(130)
+                try:
+                    on_leaving()
+                finally:
+                    os._exit(130)
             stage.stops.ask("user" if number == signal.SIGINT else "signal")
 
 
@@ -144,12 +166,12 @@ async def _deadline(stage: Stage) -> None:
         stage.stops.ask("deadline")
 
 
-def outcome(run: Run, texts: Callable[[str], str]) -> dict[str, Any]:
-    """Return what the newest turn of a run came to."""
+def outcome(run: Run, texts: Texts, *, left: str = "open") -> dict[str, Any]:
+    """Return what the newest turn of a run came to; `left` is its outcome where it has not ended."""
     from ledger.wire.conversation import message_of
 
     turn = run.state.turn
-    ended = turn.ended if turn and turn.ended else TurnEnded(outcome="open")
+    ended = turn.ended if turn and turn.ended else TurnEnded(outcome=left)
     last = run.state.messages[-1] if run.state.messages else None
     response = ""
     if last is not None and last.role == "assistant" and ended.outcome == "ok":
@@ -165,7 +187,7 @@ def outcome(run: Run, texts: Callable[[str], str]) -> dict[str, Any]:
         )  # fmt: skip
 
 
-def texts_of(log: Log) -> Callable[[str], str]:
+def texts_of(log: Log) -> Texts:
     """Return what reads stored texts by their names; an empty text for what is not there."""
 
     def text(sha256: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from functools import cache
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import msgspec
@@ -26,9 +27,10 @@ class Field(NamedTuple):
         return _NAMES[self.kind]
 
 
-def fields(arguments: type[msgspec.Struct]) -> list[Field]:
+@cache
+def fields(arguments: type[msgspec.Struct]) -> tuple[Field, ...]:
     """Return the arguments of a struct whose fields are `Annotated[str | int | bool, Meta]`, optional ones `| None`."""
-    return [_field(one) for one in msgspec.structs.fields(arguments)]
+    return tuple(_field(one) for one in msgspec.structs.fields(arguments))
 
 
 def _field(found: msgspec.structs.FieldInfo) -> Field:

@@ -64,3 +64,16 @@ class MonthObserved(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the spans of the month cost, as far as that is known."""
     unpriced: int = 0
     """Spans among them of which the cost is not known."""
+
+
+class EndpointHeld(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An endpoint asked for a pause: whoever uses it with the same key leaves it alone until then."""
+
+    provider: str
+    """Whose endpoint it is."""
+    until: int
+    """When the pause ends by the wall clock, microseconds UTC."""
+    delay_us: int
+    """How long the pause is."""
+    reason: str = "rate_limited"
+    """The code of the failure."""

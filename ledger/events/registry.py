@@ -61,6 +61,7 @@ ENTRIES = (
     Entry("grant.opened", 1, hubs.GrantOpened, "hub"),
     Entry("reservation.made", 1, hubs.ReservationMade, "hub"),
     Entry("reservation.settled", 1, hubs.ReservationSettled, "hub"),
+    Entry("endpoint.held", 1, hubs.EndpointHeld, "hub"),
     Entry("month.observed", 1, hubs.MonthObserved, "hub"),
 )
 CATALOGUE = {entry.type: entry for entry in ENTRIES}

@@ -91,7 +91,7 @@ def test_retries_then_the_fallback_once_then_the_error() -> None:
     """max_retries retries, then the fallback with retries of its own, then an error (LOOP-14, LOOP-20)."""
     told = Told(fallback=SPARE, max_retries=1)
     span = told.fail()
-    assert told.next == ScheduleRetry(span, "server_error", 500_000, None)
+    assert told.next == ScheduleRetry(span, "server_error", 500_000, None, MAIN)
     told.tell(runs.RetryScheduled(reason="server_error", delay_us=7, until=1_000), span)
     assert told.next == CallModel(MAIN, 1, 2, "retry", 1_000, 7)
     told.fail()
@@ -119,7 +119,14 @@ def test_a_cut_is_tried_again_and_the_partial_text_is_no_answer() -> None:
     told.tell(runs.RequestCut(status=200, reason="no_finish", retryable=True), span)
     told.tell(runs.MessageAdded(role="assistant", blob="dd", size_bytes=1, partial=True))
     assert [one.role for one in told.state.messages] == ["user"]
-    assert told.next == ScheduleRetry(span, "no_finish", 500_000, None)
+    assert told.next == ScheduleRetry(span, "no_finish", 500_000, None, MAIN)
+
+
+def test_a_cut_that_would_be_cut_again_is_not_tried_again() -> None:
+    """An answer that is longer than any may be would be so again."""
+    told = Told(fallback=SPARE)
+    told.tell(runs.RequestCut(status=200, reason="too_long"), told.send())
+    assert told.next == EndTurn("error", "too_long")
 
 
 def test_what_a_dead_process_left_uses_up_no_retry() -> None:
