@@ -64,16 +64,30 @@ class Terminal:
 
     async def ask(self, question: Question) -> Answer:
         """Show the question on standard error and wait for a line of standard input."""
+        descriptor = sys.stdin.fileno()
+        _forget_typed(descriptor)  # before it is asked: a program that answers at once is quicker than we are
         sys.stderr.write(f"\n{question.shown}\nAllow? [y]es once, [a]lways this in the session, [N]o: ")
         sys.stderr.flush()
-        descriptor = sys.stdin.fileno()
         await anyio.wait_readable(descriptor)
-        line = os.read(descriptor, 4096).decode("utf-8", "replace").strip().lower()
+        typed = os.read(descriptor, 4096).decode("utf-8", "replace")
+        if not typed.endswith("\n"):  # the end of the input, typed as Ctrl-D
+            sys.stderr.write("\n")
+        line = typed.strip().lower()
         if line in ("y", "yes"):
             return Answer("allowed", "user")
         if line in ("a", "always"):
             return Answer("allowed", "user", "session")
         return Answer("denied", "user")
+
+
+def _forget_typed(descriptor: int) -> None:
+    """Throw away what was typed before the question: it cannot be its answer."""
+    try:
+        import termios
+
+        termios.tcflush(descriptor, termios.TCIFLUSH)
+    except (ImportError, OSError, termios.error):
+        pass
 
 
 def approver() -> Approver:

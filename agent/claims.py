@@ -71,8 +71,12 @@ def _lose(tool: ToolRun, draft: Draft) -> None:
 
 
 def release(run: Run) -> None:
-    """Say that this process will not act on the run any more."""
-    if run.epoch and not run.state.released:
+    """Say that this process will not act on the run any more.
+
+    Where an effect has no end, because an error came in between, nothing is said: the next holder closes it.
+    """
+    state = run.state
+    if run.epoch and not (state.released or state.open_request or state.open_tools or state.questions):
 
         def make() -> Draft:
             draft = Draft(run.session_id)

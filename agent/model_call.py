@@ -99,10 +99,10 @@ def _prepare(stage: Stage, action: CallModel) -> Prepared:
     """
     target = action.target
     key, speaks = stage.keys(target), protocol(target.protocol)
-    most = stage.max_output(target.provider, target.model)
+    context_window, most = stage.limits(target.provider, target.model)
     window = Window(stage.system, stage.conversation.messages(stage.run.state.messages), stage.schemas)
     quote, context = stage.quote(target.provider, target.model), _context(stage)
-    taken = takes(target.provider, target.model, target.protocol, most)
+    taken = takes(target.provider, target.model, target.protocol, most, context_window)
     span = id_text(new_id())
     for room in (None, *_SHORTER):
         if room is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -41,11 +42,11 @@ PROVIDERS = {
 }
 
 
-def target(model: str, base_url: str | None, protocol: str | None, *, provider: str | None = None) -> Target:
+def target(model: str, base_url: str | None, protocol: str | None, option: str = "--model") -> Target:
     """Return the target that a model's name, a base URL and a protocol stand for.
 
     `provider/model` names a known endpoint; with a base URL the name is taken as it is, and the endpoint's host is the
-    provider unless the name begins with a known one. Raises UsageError with what to give.
+    provider unless the name begins with a known one. `option` is what an error calls it. Raises UsageError.
     """
     if protocol is not None and protocol not in PROTOCOLS:
         raise UsageError(f"--protocol {protocol}: unknown: use one of {', '.join(PROTOCOLS)}")
@@ -55,7 +56,7 @@ def target(model: str, base_url: str | None, protocol: str | None, *, provider: 
         return _at(model if known is None else rest, named if known else "", base_url, protocol)
     if known is None:
         raise UsageError(
-            f"--model {model}: give provider/model ({', '.join(sorted(PROVIDERS))}), or --base-url and --protocol"
+            f"{option} {model}: give provider/model ({', '.join(sorted(PROVIDERS))}), or --base-url and --protocol"
         )
     url = os.environ.get(known.url_variable, "") if known.url_variable else ""
     return Target(named, rest, protocol or known.protocol, _checked(url or known.base_url), known.key_variable)
@@ -94,16 +95,18 @@ def _host(url: str) -> str:
 def key_of(target: Target) -> str:
     """Return the key for a target from the environment, empty where it needs none.
 
-    A base URL on this machine needs none. Raises UsageError that names the variable.
+    A base URL on this machine needs none. Raises UsageError that names the variable, and never shows the key.
     """
     if not target.key_variable:
         return ""
     key = os.environ.get(target.key_variable, "").strip()
     if not key and not _is_local(target.base_url):
         raise UsageError(f"{target.provider}/{target.model}: no key: set {target.key_variable}")
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(f"{target.key_variable}: the key has characters that no header can hold: copy it again")
     return key
 
 
 def _is_local(url: str) -> bool:
     host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    return host in ("localhost", "::1") or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None

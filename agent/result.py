@@ -5,9 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from agent.configuration import Configuration
 from ledger.accounts.catchup import View
 from ledger.accounts.live_usage import CLIENT
 from ledger.accounts.store import session_key
+from ledger.events.runs import TurnEnded
 
 _TURNS = """SELECT t.turn_id, r.number, r.who, r.agent, r.outcome, t.started_at, r.ended_at
 FROM gen_turns AS t JOIN gen_run_turns AS r ON r.turn_key = t.turn_key WHERE t.session_key = ?
@@ -96,6 +98,38 @@ def result(
         "cost_usd": whole.cost_usd(),
         "turns": [_turn(row, sums[row[0]]) for row in turns],
     }
+
+
+def limit_text(ended: TurnEnded, configuration: Configuration | None) -> str:
+    """Return what is said of a limit that ended a turn by itself, empty where none did."""
+    if configuration is None:
+        return ""
+    if ended.outcome == "iteration_limit":
+        return (
+            f"the model has answered {configuration.max_iterations:,} times, as often as --max-iterations allows: "
+            "give more, then `agent run -c`"
+        )
+    wall_us = configuration.limits.wall_us
+    if (ended.outcome, ended.reason) == ("budget_exhausted", "wall") and wall_us is not None:
+        return f"the time of this turn is limited to {wall_us // 1_000_000:,} s, and is over: raise the limit to go on"
+    return ""
+
+
+def failure(session_id: str, error: str, reason: str, *, view: View | None, outcome: str = "error") -> dict[str, Any]:
+    """Return the result of a run that could not begin, or whose end is not in the log.
+
+    Without a view what a session that is named used is not known; without a session nothing was used.
+    """
+    if view is not None and session_id:
+        last = view.store.query(_TURNS, session_key(CLIENT, session_id)).fetchall()
+        turn = str(last[-1][0]) if last else ""
+        return result(view, session_id, turn, outcome=outcome, reason=reason, response="", error=error)
+    nothing: dict[str, int | None] = {**Sums().usage()}
+    return {
+        "response": "", "session": session_id, "turn": "", "outcome": outcome, "reason": reason, "is_error": True,
+        "error": error, "model": "", "usage": dict.fromkeys(nothing) if session_id else nothing,
+        "cost_usd": None if session_id else 0.0, "turns": [],
+    }  # fmt: skip
 
 
 def _turn(row: tuple[Any, ...], sums: Sums) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
+from anyio.abc import TaskStatus
 
 from agent.approvals import Nobody, approver
 from agent.claims import claim, release
@@ -18,7 +19,7 @@ from agent.faces.face import Beginning, Face, Texts
 from agent.loop import run_turn
 from agent.models import key_of
 from agent.prompt import system_prompt
-from agent.result import result
+from agent.result import limit_text, result
 from agent.run import Run
 from agent.secrets import Masker
 from agent.stage import Stage
@@ -29,7 +30,7 @@ from agent.workspaces import Place
 from ledger.accounts.catchup import snapshot
 from ledger.budget.reserve import Hub
 from ledger.events.runs import TurnEnded
-from ledger.log.alive import hold
+from ledger.log.alive import Hold, hold
 from ledger.log.log import Log
 from ledger.prices.book import Book
 from ledger.sources.quotes import recorded_quotes
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 _COLLECT = (700, 10, 10)
 """When cycles are collected: as the interpreter does it by itself."""
+_PLACE_EVERY_S = 0.2
+"""How often a process that took a session over looks for the place of the one that had it."""
 
 
 class Asked(NamedTuple):
@@ -71,8 +74,8 @@ def run_session(log: Log, asked: Asked, face: Face) -> dict[str, Any]:
             start_turn(stage, asked.prompt, configuration, asked.place)
             can_ask = not isinstance(stage.approver, Nobody)
             face.out.on_error = lambda: stage.stops.ask("signal")  # nobody reads any more
-            face.begin(Beginning(session_id, asked.resumed, asked.place.folder, configuration, can_ask))
-            anyio.run(_run, stage, lambda: face.result(outcome(run, face.texts, left="interrupted")))
+            beginning = Beginning(session_id, asked.resumed, asked.place.folder, configuration, can_ask)
+            anyio.run(_run, stage, place, face, beginning)
         except BaseExceptionGroup as group:  # of the tasks beside the turn, which raise nothing: one error is in it
             raise _first(group) from group
         finally:
@@ -111,13 +114,18 @@ def _stage(run: Run, hub: Hub, asked: Asked, face: Face) -> Stage:
     )
 
 
-async def _run(stage: Stage, on_leaving: Callable[[], None]) -> None:
+async def _run(stage: Stage, place: Hold, face: Face, beginning: Beginning) -> None:
     """Let the turn run, with signals and the deadline of its grant turned into stops."""
     # Commands collect cycles rarely, since they live for a moment. A run lives for hours, and the HTTP library leaves
     # cycles that hold whole request bodies.
     gc.freeze()
     gc.set_threshold(*_COLLECT)
-    async with _stops(stage, on_leaving), _closing(stage):
+
+    def leave() -> None:
+        face.result(outcome(stage.run, face.texts, left="interrupted"))
+
+    async with _stops(stage, place, leave), _closing(stage):
+        face.begin(beginning)  # not before signals are heard: what began to be shown is shown to its end
         await run_turn(stage)
 
 
@@ -132,22 +140,24 @@ async def _closing(stage: Stage) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _stops(stage: Stage, on_leaving: Callable[[], None]) -> AsyncIterator[None]:
+async def _stops(stage: Stage, place: Hold, on_leaving: Callable[[], None]) -> AsyncIterator[None]:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_signals, stage, on_leaving)
+        await tasks.start(_signals, stage, on_leaving)
         tasks.start_soon(_deadline, stage)
+        tasks.start_soon(_take_place, place)
         try:
             yield
         finally:
             tasks.cancel_scope.cancel()
 
 
-async def _signals(stage: Stage, on_leaving: Callable[[], None]) -> None:
+async def _signals(stage: Stage, on_leaving: Callable[[], None], *, task_status: TaskStatus[None]) -> None:
     """The first signal stops what runs; the second ends the process, and what it had begun is closed by the next.
 
     `on_leaving` is called before the second one ends it.
     """
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        task_status.started()
         async for number in signals:
             if stage.stops.reason:
                 try:
@@ -155,6 +165,12 @@ async def _signals(stage: Stage, on_leaving: Callable[[], None]) -> None:
                 finally:
                     os._exit(130)
             stage.stops.ask("user" if number == signal.SIGINT else "signal")
+
+
+async def _take_place(place: Hold) -> None:
+    """Be found alive also after a take-over: the place is free when the process from which it was taken has ended."""
+    while not place.try_take():
+        await anyio.sleep(_PLACE_EVERY_S)
 
 
 async def _deadline(stage: Stage) -> None:
@@ -180,6 +196,7 @@ def outcome(run: Run, texts: Texts, *, left: str = "open") -> dict[str, Any]:
     error = texts(ended.error)
     if turn and turn.refused is not None and not error:
         error = texts(turn.refused.text)
+    error = error or limit_text(ended, run.state.configuration)
     with snapshot(run.log) as view:
         return result(
             view, run.session_id, turn.id if turn else "", outcome=ended.outcome, reason=ended.reason,

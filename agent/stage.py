@@ -121,9 +121,9 @@ class Stage:
         """Return the price in force now, None where it is not known."""
         return self._book.find(provider, model, self.clock())
 
-    def max_output(self, provider: str, model: str) -> int | None:
-        """Return what a model can give in one answer (tokens), None where it is not known."""
-        return self._book.limits(provider, model)[1]
+    def limits(self, provider: str, model: str) -> tuple[int | None, int | None]:
+        """Return a model's context window, and what it can give in one answer (tokens); None where not known."""
+        return self._book.limits(provider, model)
 
     def record(self, quote: Quote) -> None:
         """Have a quote in the log's book before an event names it."""

@@ -116,6 +116,11 @@ class State:
         return turn.attempts[-1] if turn and turn.attempts and turn.attempts[-1].end is None else None
 
     @property
+    def answered(self) -> bool:
+        """Whether the last word is the model's, and calls for no tool."""
+        return bool(self.messages) and self.messages[-1].role == "assistant" and not self.messages[-1].calls
+
+    @property
     def pending_calls(self) -> tuple[runs.CallReference, ...]:
         """The tool calls of the newest assistant message that have no tool message yet, in order."""
         answered: set[str] = set()

@@ -31,11 +31,9 @@ async def run_tools(stage: Stage, action: RunTools) -> None:
 
 async def _run_one(stage: Stage, call: Call) -> None:
     tool = tool_named(call.name)
-    waited_from = time.monotonic_ns()
     answer = await _asked(stage, tool, call) if tool else "allowed"
     if not answer:
         return  # stopped while it was asked
-    waited_us = (time.monotonic_ns() - waited_from) // 1000 if tool else 0
     span = id_text(new_id())
     stage.run.commit(lambda: _begun(stage, call, span))
     if answer == "denied":
@@ -43,7 +41,7 @@ async def _run_one(stage: Stage, call: Call) -> None:
     else:
         faults.point("effect:tool")
         output, ran_us = await _worked(stage, call)
-    stage.run.commit(lambda: _ended(stage, call, span, output, waited_us, ran_us))
+    stage.run.commit(lambda: _ended(stage, call, span, output, ran_us))
 
 
 async def _worked(stage: Stage, call: Call) -> tuple[ToolOutput, int]:
@@ -105,7 +103,7 @@ def _begun(stage: Stage, call: Call, span: str) -> Draft:
     return draft
 
 
-def _ended(stage: Stage, call: Call, span: str, output: ToolOutput, waited_us: int, ran_us: int) -> Draft:
+def _ended(stage: Stage, call: Call, span: str, output: ToolOutput, ran_us: int) -> Draft:
     draft = stage.run.draft()
     text = stage.masker(output.text)
     if output.status == "refused":
@@ -116,7 +114,7 @@ def _ended(stage: Stage, call: Call, span: str, output: ToolOutput, waited_us: i
     draft.add(
         runs.ToolReturned(
             status=output.status, result=result, result_bytes=len(text.encode()), truncated=output.truncated,
-            exit_code=output.exit_code, waited_us=waited_us, ran_us=ran_us,
+            exit_code=output.exit_code, waited_us=0, ran_us=ran_us,
         ),
         span=span,
     )  # fmt: skip

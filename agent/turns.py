@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from agent.actions import EndTurn
 from agent.configuration import Configuration, as_json
+from agent.decide import stopped
 from agent.draft import Draft
 from agent.stage import Stage
 from agent.tool_calls import answer_calls
@@ -18,14 +20,17 @@ from ledger.wire.conversation import Message, Text, message_bytes
 def start_turn(stage: Stage, prompt: str | None, configuration: Configuration, place: Place) -> None:
     """Begin a turn with a prompt; without one go on with the turn that is open, or take up the one that ended early.
 
+    Where the last turn has its answer, nothing is begun: its process may have died before it showed it.
     Raises UsageError where there is nothing to go on with.
     """
     state = stage.run.state
-    if prompt is None and state.open_turn is not None:
-        stage.run.commit(lambda: _inputs(stage, stage.run.draft(), configuration))
-        return
-    continues = ""
+    turn, continues = state.open_turn, ""
     if prompt is None:
+        if turn is not None and (turn.stop is None or state.answered):
+            stage.run.commit(lambda: _inputs(stage, stage.run.draft(), configuration))
+            return
+        if turn is None and state.answered:
+            return
         continues = _left_off(stage)
     turn_id, grant = id_text(new_id()), id_text(new_id())
 
@@ -33,10 +38,11 @@ def start_turn(stage: Stage, prompt: str | None, configuration: Configuration, p
         draft = Draft(stage.run.session_id)
         if state.opened is None:
             draft.add(runs.SessionOpened(folder=place.folder, root=place.root, branch=place.branch))
-        if state.open_turn is not None:  # a new prompt leaves it
-            draft.turn = state.open_turn.id
+        if turn is not None:  # a new prompt leaves it, or it was stopped and its process died before it said so
+            draft.turn = turn.id
             answer_calls(stage, draft, state.pending_calls)
-            draft.add(runs.TurnEnded(outcome="interrupted", reason="left"))
+            end = stopped(turn.stop) if turn.stop is not None else EndTurn("interrupted", "left")
+            draft.add(runs.TurnEnded(outcome=end.outcome, reason=end.reason))
         draft.turn = turn_id
         draft.add(runs.TurnStarted(number=state.turns + 1, grant=grant, continues=continues))
         _inputs(stage, draft, configuration)
@@ -49,11 +55,10 @@ def start_turn(stage: Stage, prompt: str | None, configuration: Configuration, p
 
 
 def _left_off(stage: Stage) -> str:
-    """Return the turn that ended before its answer. Raises UsageError where none did."""
-    state = stage.run.state
-    turn = state.turn
-    if turn is None or turn.ended is None or not state.messages or state.messages[-1].role == "assistant":
-        raise UsageError(f"session {stage.run.session_id}: its last turn has its answer: give a prompt")
+    """Return the turn that has no answer. Raises UsageError where there is none."""
+    turn = stage.run.state.turn
+    if turn is None:
+        raise UsageError(f"session {stage.run.session_id}: has no turn to go on with: give a prompt")
     return turn.id
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 
 class LedgerError(Exception):
-    """Anything that a command reports in one line with exit code 2."""
+    """Anything that a command reports in one line."""
+
+    exit_code = 2
+    """Of the command that reports it."""
 
 
 class UsageError(LedgerError):

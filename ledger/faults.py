@@ -5,10 +5,17 @@ from __future__ import annotations
 import os
 
 VARIABLE = "TALLYBOOK_FAULT"
-"""`NAME` or `NAME:N`: stop at the N-th time that the point is reached, the first by default."""
+"""`before:EVENT`, `after:EVENT` (the class of a commit's first event) or `effect:NAME`, each with `:N` or without: stop
+at the N-th time that the point is reached, the first by default."""
 
-_wanted, _, _count = os.environ.get(VARIABLE, "").partition(":")
-_left = int(_count) if _count.isdecimal() else 1
+
+def _wish(text: str) -> tuple[str, int]:
+    """Return (point, how many times it is to be reached)."""
+    name, _, count = text.rpartition(":")
+    return (name, int(count)) if count.isdecimal() else (text, 1)
+
+
+_wanted, _left = _wish(os.environ.get(VARIABLE, ""))
 
 
 def point(name: str) -> None:

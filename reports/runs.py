@@ -1,4 +1,4 @@
-"""`agent sessions`: the sessions of the agent, the newest first."""
+"""`agent sessions`: the sessions of the agent, the newest first. `agent cost`: what one cost, and what for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from ledger.accounts.catchup import View
 from reports.figures import Figures, decimals_for
 from reports.output import put, put_csv, put_json
 from reports.periods import Zone, iso
+from reports.query import ask, make_question
+from reports.show import duration
 from reports.text import Column, safe, shortened_path, table, wrapped
 
 _SESSIONS = """SELECT r.session_key, s.session_id, r.folder, r.branch, r.provider, r.model,
@@ -83,3 +85,76 @@ def _table(shown: list[dict[str, Any]], zone: Zone) -> str:
         for one in shown
     ]  # fmt: skip
     return table(columns, rows)
+
+
+# what a session cost
+
+_BY = ("who", "agent", "kind", "model", "tool")
+
+
+def print_cost(view: View, session_id: str, format_: str) -> None:
+    """Print what a session cost by who spent it, on what kind of thing, and which model or tool, with time (OBS-38)."""
+    answer = ask(view, make_question(",".join(_BY), session=session_id))
+    rows = [({**dict(zip(_BY, key, strict=True)), "count": figures["spans"]}, figures) for key, figures in answer.rows]
+    if format_ == "json":
+        told = [named | figures.as_json() for named, figures in rows]
+        put_json({"as_of": view.position, "session": session_id, "rows": told, "total": answer.total.as_json()})
+    elif format_ == "csv":
+        put_csv(_COST_FIELDS, [[*_cost_cells(named, figures)] for named, figures in rows])
+    elif not rows:
+        put(f"session {session_id}: nothing was sent yet")
+    else:
+        put(_cost_table(rows, answer.total))
+        put(wrapped(f"session {session_id}: `ledger show {session_id[:13]}` has every request"))
+
+
+_COST_FIELDS = (*_BY, "count", "succeeded", "retries", "input", "output", "cost_usd", "ran_ms", "waited_ms")
+
+
+def _cost_cells(named: dict[str, Any], figures: Figures) -> list[Any]:
+    told = figures.as_json()
+    is_model = named["kind"] == "model"
+    tokens = (figures.input, figures["output"]) if is_model else (None, None)
+    return [
+        *named.values(), told["succeeded"], told["retries"], *tokens, told["cost_usd"], told["ran_ms"],
+        told["waited_ms"],
+    ]  # fmt: skip
+
+
+def _cost_table(rows: list[tuple[dict[str, Any], Figures]], total: Figures) -> str:
+    decimals = decimals_for([figures["cost_nanousd"] for _, figures in rows])
+    columns = [
+        Column("who", rank=2),
+        Column("kind"),
+        Column("what"),
+        Column("count", right=True),
+        Column("retries", right=True, rank=3),
+        Column("input", right=True),
+        Column("output", right=True),
+        Column("cost USD", right=True),
+        Column("worked", right=True, rank=1),
+        Column("waited", right=True, rank=1),
+    ]
+    body = [
+        [
+            safe(named["agent"] or named["who"]), named["kind"], safe(named["tool"] or named["model"]),
+            f"{named['count']:,}", *_counts(figures, decimals, named["kind"]), *_times(figures),
+        ]
+        for named, figures in rows
+    ]  # fmt: skip
+    foot = ["total", "", "", f"{total['spans']:,}", *_counts(total, decimals, "model"), _times(total)[0], ""]
+    return table(columns, body, foot)
+
+
+def _counts(figures: Figures, decimals: int, kind: str) -> list[str]:
+    if kind != "model":
+        return ["", "", "", ""]
+    return [
+        f"{figures['retries']:,}", figures.input_text(), figures.count_text("output"), figures.cost_text(decimals),
+    ]  # fmt: skip
+
+
+def _times(figures: Figures) -> list[str]:
+    return [
+        duration(figures[f"{name}_us"] if figures[f"{name}_known_spans"] else None) for name in ("ran", "waited")
+    ]  # fmt: skip

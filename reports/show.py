@@ -163,9 +163,13 @@ def _errors(session: Session, zone: Zone) -> list[str]:
     failed.sort(key=lambda span: span.row.occurred_at)
     room = min(terminal_columns(), _ERROR_COLUMNS)
     return [
-        shortened(safe(f"{zone.moment(span.row.occurred_at):%H:%M:%S} failed: {span.error or '(purged)'}"), room)
+        shortened(safe(f"{zone.moment(span.row.occurred_at):%H:%M:%S} failed: {_one_line(span.error)}"), room)
         for span in failed
     ]
+
+
+def _one_line(error: str | None) -> str:
+    return " ".join((error or "").split()) or "(purged)"
 
 
 def _all_spans(turn: Turn) -> Iterator[Span]:
@@ -198,7 +202,7 @@ def _turn_rows(turn: Turn, name: str, depth: int, decimals: int, zone: Zone) -> 
 
 def _cells(figures: Figures, decimals: int, zone: Zone) -> list[str]:
     at = "" if figures.first_at is None else f"{zone.moment(figures.first_at):%m-%d %H:%M:%S}"
-    time = _duration(figures["ran_us"] + figures["waited_us"]) if figures["ran_known_spans"] else ""
+    time = duration(figures["ran_us"] + figures["waited_us"]) if figures["ran_known_spans"] else ""
     return [at, "", figures.input_text(), figures.count_text("cache_read"),
             figures.count_text("output"), figures.cost_text(decimals), time]  # fmt: skip
 
@@ -212,13 +216,14 @@ def _span_cells(span: Span, indent: str, decimals: int, zone: Zone) -> list[str]
     figures = Figures()
     figures.add(contribution(row, values.kind, values.status), row.occurred_at, row.occurred_at)
     if values.kind != "model":
-        return [f"{indent}{name}", at, values.status, "", "", "", "", _duration(row.waited_us or row.ran_us)]
+        return [f"{indent}{name}", at, values.status, "", "", "", "", duration(row.waited_us or row.ran_us)]
     cells = _cells(figures, decimals, zone)
     status = values.status + (f" {row.http_status}" if row.http_status else "")
-    return [f"{indent}{name}", at, status, *cells[2:-1], _duration(row.ran_us)]
+    return [f"{indent}{name}", at, status, *cells[2:-1], duration(row.ran_us)]
 
 
-def _duration(microseconds: int | None) -> str:
+def duration(microseconds: int | None) -> str:
+    """Return a time for a table, empty where it is not known."""
     if microseconds is None:
         return ""
     seconds = microseconds / 1_000_000

@@ -12,16 +12,10 @@ from ledger.log.log import Log
 
 def run(prompt: str | None, db: str | None, output_format: str, **given: Any) -> int:
     """Run a turn; print the result in the format asked for."""
-    from agent.cli.options import asked_of, face_of, prompt_of
-    from agent.session import run_session, texts_of
+    from agent.cli.options import face_of
+    from agent.cli.running import run_for
 
-    words = prompt_of(prompt, going_on=given["continue_"] or given["session"] is not None)
-    with Log.open(resolve(db), create=True) as log:
-        texts = texts_of(log)
-        face = face_of(output_format, texts)
-        result = run_session(log, asked_of(log, words, given), face, texts)
-        face.result(result)
-    return {"ok": 0, "interrupted": 130}.get(result["outcome"], 1)
+    return run_for(face_of(output_format), prompt, db, given)
 
 
 def sessions(workspace: str | None, limit: int, tz: str | None, db: str | None, format: str) -> int:
@@ -39,21 +33,21 @@ def sessions(workspace: str | None, limit: int, tz: str | None, db: str | None, 
     return 0
 
 
-def cost(session: str | None, tz: str | None, db: str | None, format: str) -> int:
-    """Show a session as a tree, by default the last one of this workspace."""
+def cost(session: str | None, db: str | None, format: str) -> int:
+    """Show what a session cost, by default the last one of this workspace."""
     from agent.cli.options import last_session
     from agent.workspaces import place_of
     from ledger.accounts.catchup import snapshot
     from reports.output import checked_format
-    from reports.periods import Zone
-    from reports.show import show
+    from reports.runs import print_cost
+    from reports.tree import only_session
 
     checked_format(format)
     with Log.open(resolve(db)) as log, snapshot(log) as view:
-        wanted = session or last_session(view, place_of(None).folder)
+        wanted = only_session(view, session)[1] if session else last_session(view, place_of(None).folder)
         if wanted is None:
             raise UsageError("no session of this workspace: give one, `agent sessions` lists them")
-        show(log, view, wanted, Zone(tz), format)
+        print_cost(view, wanted, format)
     return 0
 
 

@@ -9,9 +9,11 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from agent.approvals import POLICIES
-from agent.configuration import Configuration
-from agent.faces.face import Face, Texts
+from agent.claims import new_session_id
+from agent.configuration import Configuration, Target
+from agent.faces.face import Face
 from agent.models import target
+from agent.run import Run
 from agent.session import Asked
 from agent.workspaces import place_of
 from ledger.accounts.catchup import View, snapshot
@@ -22,26 +24,51 @@ from ledger.log.log import Log
 FORMATS = ("text", "json", "stream-json")
 MODEL_VARIABLE = "TALLYBOOK_MODEL"
 _NANO = 1_000_000_000
+_MOST = 10**12
+_RANGES = {
+    "max_iterations": (1, _MOST),
+    "max_retries": (0, _MOST),
+    "retry_base_ms": (0, 30_000),
+    "max_requests": (0, _MOST),
+    "max_tokens": (0, _MOST),
+    "max_seconds": (0, _MOST),
+    "timeout": (1, 86_400),
+}
 
 
 def prompt_of(prompt: str | None, *, going_on: bool) -> str | None:
-    """Return the prompt: the words given, else standard input; None where a session goes on without one."""
+    """Return the prompt: the words given, else standard input; None where a session goes on without one.
+
+    Raises UsageError for one that is no text.
+    """
     words = prompt
     if words is None and not sys.stdin.isatty():
-        words = sys.stdin.read()
+        words = _text(sys.stdin.buffer.read(), "standard input")
+    elif words is not None:
+        words = _text(os.fsencode(words), "the prompt")
     if words is not None and words.strip():
         return words
-    if going_on:
+    if going_on and prompt is None:
         return None
     raise UsageError("there is no prompt: give one, write it to standard input, or go on with -c")
 
 
-def face_of(output_format: str, texts: Texts) -> Face:
+def _text(content: bytes, name: str) -> str:
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name}: is no UTF-8 (byte {error.start + 1}): give text") from error
+    if "\0" in text:
+        raise UsageError(f"{name}: has a NUL (byte {content.index(0) + 1}): give text, not a binary file")
+    return text
+
+
+def face_of(output_format: str) -> Face:
     """Return the face for a format. Raises UsageError for an unknown one."""
     if output_format == "text":
         from agent.faces.text import TextFace
 
-        return TextFace(texts)
+        return TextFace()
     if output_format == "json":
         from agent.faces.json_face import JsonFace
 
@@ -49,18 +76,33 @@ def face_of(output_format: str, texts: Texts) -> Face:
     if output_format == "stream-json":
         from agent.faces.stream import StreamFace
 
-        return StreamFace(texts)
+        return StreamFace()
     raise UsageError(f"--output-format {output_format}: unknown: use one of {', '.join(FORMATS)}")
 
 
-def asked_of(log: Log, prompt: str | None, given: Mapping[str, Any]) -> Asked:
-    """Return what is asked for. Raises UsageError for what cannot be done."""
-    place = place_of(given["workspace"])
-    session = None
-    if given["session"] is not None or given["continue_"]:
-        with snapshot(log) as view:
-            session = _session(view, given["session"], place.folder)
-    return Asked(prompt, session, configuration_of(given), place, take_over=given["take_over"])
+def goes_on(given: Mapping[str, Any]) -> bool:
+    """Return whether a session is gone on with."""
+    return given["continue_"] or given["session"] is not None
+
+
+def begun(prompt: str | None, given: Mapping[str, Any]) -> Asked:
+    """Return what is asked of a new session. Raises UsageError for what cannot be done."""
+    return Asked(prompt, new_session_id(), False, configuration_of(given), place_of(given["workspace"]))
+
+
+def gone_on_with(log: Log, prompt: str | None, given: Mapping[str, Any]) -> Asked:
+    """Return what is asked of a session that is there: it keeps its models, and with --session its workspace.
+
+    Raises UsageError for what cannot be done.
+    """
+    workspace = given["workspace"]
+    with snapshot(log) as view:
+        session = _session(view, given["session"], place_of(workspace).folder if given["session"] is None else "")
+    before = Run.load(log, session).state
+    if given["session"] is not None and workspace is None and before.opened is not None:
+        workspace = before.opened.folder
+    configuration = configuration_of(given, before.configuration)
+    return Asked(prompt, session, True, configuration, place_of(workspace), take_over=given["take_over"])
 
 
 def _session(view: View, wanted: str | None, folder: str) -> str:
@@ -93,24 +135,23 @@ def last_session(view: View, folder: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def configuration_of(given: Mapping[str, Any]) -> Configuration:
-    """Return the configuration that the words of a command line stand for."""
-    model = given["model"] or os.environ.get(MODEL_VARIABLE, "")
-    if not model:
-        raise UsageError(f"no model: give --model provider/model, or set {MODEL_VARIABLE}")
+def configuration_of(given: Mapping[str, Any], before: Configuration | None = None) -> Configuration:
+    """Return the configuration that the words of a command line stand for.
+
+    `before` is the one that the session has: its models stay where no other is named.
+    """
     policy = "never" if given["yes"] else given["approval_policy"]
     if policy not in POLICIES:
         raise UsageError(f"--approval-policy {policy}: unknown: use one of {', '.join(POLICIES)}")
     if given["unknown_price"] not in ("refuse", "warn"):
         raise UsageError(f"--unknown-price {given['unknown_price']}: use refuse or warn")
-    for name in ("max_iterations", "timeout"):
-        if given[name] < 1:
-            raise UsageError(f"--{name.replace('_', '-')} {given[name]}: must be at least 1")
-    main = target(model, given["base_url"], given["protocol"])
-    spare = given["fallback_model"]
+    for name, (least, most) in _RANGES.items():
+        if given[name] is not None and not least <= given[name] <= most:
+            raise UsageError(f"--{name.replace('_', '-')} {given[name]}: give a number from {least} to {most:,}")
+    main, fallback = _models(given, before)
     return Configuration(
         target=main,
-        fallback=target(spare, given["base_url"], given["protocol"]) if spare else None,
+        fallback=fallback,
         max_iterations=given["max_iterations"],
         max_retries=given["max_retries"],
         retry_base_ms=given["retry_base_ms"],
@@ -128,6 +169,23 @@ def configuration_of(given: Mapping[str, Any]) -> Configuration:
             unknown_price=given["unknown_price"],
         ),
     )
+
+
+def _models(given: Mapping[str, Any], before: Configuration | None) -> tuple[Target, Target | None]:
+    """Return the model to ask and its fallback."""
+    base_url, protocol, spare = given["base_url"], given["protocol"], given["fallback_model"]
+    fallback = target(spare, base_url, protocol, "--fallback-model") if spare else None
+    if before is not None and given["model"] is None:
+        if base_url is not None or protocol is not None:
+            raise UsageError("--base-url and --protocol: give --model too")
+        return before.target, fallback or before.fallback
+    model = given["model"] or os.environ.get(MODEL_VARIABLE, "")
+    if not model:
+        raise UsageError(f"no model: give --model provider/model, or set {MODEL_VARIABLE}")
+    main = target(model, base_url, protocol)
+    if main == fallback:
+        raise UsageError(f"--fallback-model {spare}: is the model itself: give another")
+    return main, fallback
 
 
 def _money(option: str, text: str | None) -> int | None:

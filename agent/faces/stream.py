@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
-from agent.faces.face import Beginning, Texts, posture
+from agent.faces.face import Beginning, Face, posture
+from agent.faces.json_face import json_line
 from agent.state import Place
 from ledger.events import runs
 from ledger.wire.protocols import Delta
@@ -22,31 +22,32 @@ _STATUS = {
 }
 
 
-class StreamFace:
+class StreamFace(Face):
     """Prints `init text tool_begun tool_ended request_begun request_ended retry fallback usage result` lines.
 
     The last line is `result`, whatever happened.
     """
 
-    def __init__(self, texts: Texts) -> None:
-        self._texts = texts
+    def __init__(self) -> None:
+        super().__init__()
         self._tools: dict[str, runs.ToolCalled] = {}
         self._span = ""
 
     def _put(self, type_: str, **fields: Any) -> None:
-        sys.stdout.write(json.dumps({"type": type_, **fields}, ensure_ascii=False) + "\n")
-        sys.stdout.flush()
+        self.out.put(json_line({"type": type_, **fields}))
 
-    def begin(self, beginning: Beginning) -> None:
+    def show_begin(self, beginning: Beginning) -> None:
         """Print `init`."""
-        self._put("init", schema=SCHEMA, posture=posture(beginning), **beginning._asdict())
+        self._put("init", schema=SCHEMA, session=beginning.session, resumed=beginning.resumed, model=beginning.model,
+                  workspace=beginning.workspace, approval=beginning.configuration.approval, can_ask=beginning.can_ask,
+                  posture=posture(beginning))  # fmt: skip
 
     def delta(self, delta: Delta) -> None:
         """Print `text`."""
         if delta.kind == "text":
             self._put("text", span=self._span, text=delta.text)
 
-    def event(self, place: Place, body: Any) -> None:
+    def show_event(self, place: Place, body: Any) -> None:
         """Print what has a line of its own."""
         where = {"turn": place.turn, "span": place.span}
         if isinstance(body, runs.RequestSent):
@@ -55,7 +56,7 @@ class StreamFace:
                       provider=body.provider, model=body.model)  # fmt: skip
         elif isinstance(body, runs.RequestEnd):
             self._put("request_ended", **where, status=_STATUS[type(body)], reason=body.reason or None,
-                      http_status=body.status or None, model=body.model or None, error=self._texts(body.error) or None,
+                      http_status=body.status or None, model=body.model or None, error=self.texts(body.error) or None,
                       ttft_ms=_ms(body.ttft_us), ran_ms=_ms(body.ran_us),
                       usage=[json.loads(bytes(one)) for one in body.usage])  # fmt: skip
         elif isinstance(body, runs.RetryScheduled):
@@ -64,11 +65,11 @@ class StreamFace:
             self._put("fallback", **where, before=body.before, after=body.after, reason=body.reason)
         elif isinstance(body, runs.ToolCalled):
             self._tools[place.span] = body
-            self._put("tool_begun", **where, tool=body.tool, call=body.call, arguments=self._texts(body.arguments))
+            self._put("tool_begun", **where, tool=body.tool, call=body.call, arguments=self.texts(body.arguments))
         elif isinstance(body, runs.ToolReturned):
             called = self._tools.pop(place.span, None)
             self._put("tool_ended", **where, tool=called.tool if called else "", call=called.call if called else "",
-                      status=body.status, result=self._texts(body.result), truncated=body.truncated,
+                      status=body.status, result=self.texts(body.result), truncated=body.truncated,
                       exit_code=body.exit_code, waited_ms=_ms(body.waited_us), ran_ms=_ms(body.ran_us))  # fmt: skip
 
     def result(self, result: dict[str, Any]) -> None:

@@ -2,97 +2,136 @@
 
 from __future__ import annotations
 
-import sys
+import re
 from typing import Any
 
-from agent.faces.face import Beginning, Texts, posture
+import msgspec
+
+from agent.faces.face import Beginning, Face, fitting, one_line, posture
 from agent.state import Place
 from ledger.events import runs
 from ledger.wire.protocols import Delta
+from reports.text import counted, safe
 
-_SHOWN = 100
+_SHOWN = 60
+_WORDS = {
+    "closed": "the connection broke off",
+    "idle": "nothing came for too long",
+    "refused": "nobody listens there",
+    "connect": "no connection",
+    "not_json": "no JSON came",
+}
+"""Codes that say little by themselves."""
 
 
-class TextFace:
+class TextFace(Face):
     """Streams the answer to a terminal; into a pipe it goes whole, when it is known to be the answer."""
 
-    def __init__(self, texts: Texts) -> None:
-        self._texts = texts
-        self._streams = sys.stdout.isatty()
-        self._tells = sys.stderr.isatty()
+    def __init__(self) -> None:
+        super().__init__()
+        self._streams = self.out.is_terminal
+        self._tells = self.err.is_terminal
         self._streamed = ""
         """What of the open response is on the screen."""
-        self._tool: dict[str, str] = {}
+        self._tool_runs = False
+        """Whether the last line is that of a tool that runs: it is ended when the tool is."""
+        self._failed = ""
+        """Why the last attempt gave no answer."""
 
-    def begin(self, beginning: Beginning) -> None:
+    def show_begin(self, beginning: Beginning) -> None:
         """Print the posture."""
-        sys.stderr.write(f"agent: {posture(beginning)}\n")
-        sys.stderr.flush()
+        self._line(f"agent: {posture(beginning)}")
 
     def delta(self, delta: Delta) -> None:
         """Show a piece of the answer on a terminal."""
         if self._streams and delta.kind == "text":
             self._streamed += delta.text
-            sys.stdout.write(_safe(delta.text))
-            sys.stdout.flush()
+            self.out.put(_safe_lines(delta.text))
 
-    def event(self, place: Place, body: Any) -> None:
+    def show_event(self, place: Place, body: Any) -> None:
         """Tell of tools, retries and fallbacks."""
         if isinstance(body, runs.RequestSent):
             self._streamed = ""
         elif isinstance(body, runs.RequestEnd):
-            if self._streamed:
-                sys.stdout.write("\n")
-                sys.stdout.flush()
-            if isinstance(body, runs.RequestCut):
-                self._say(f"the answer was cut ({body.reason})")
+            self._request_ended(body)
         elif isinstance(body, runs.RetryScheduled):
-            self._say(f"{body.reason}: trying again in {body.delay_us / 1e6:.1f} s")
+            self._say(f"{self._failed or body.reason}: trying again in {_time(body.delay_us)}")
         elif isinstance(body, runs.FallbackTaken):
-            self._say(f"{body.reason}: asking {body.after} instead of {body.before}")
+            self._say(f"{self._failed or body.reason}: asking {body.after} instead of {body.before}")
         elif isinstance(body, runs.ToolCalled):
-            self._tool[place.span] = f"{body.tool} {_line(self._texts(body.arguments))}"
+            self._tool_begins(f"{body.tool} {one_line(_gist(self.texts(body.arguments)), _SHOWN)}".rstrip())
         elif isinstance(body, runs.ToolReturned):
-            took = "" if body.ran_us is None else f" {body.ran_us / 1e6:.1f} s"
-            self._say(f"{self._tool.pop(place.span, 'tool')}: {body.status}{took}")
+            self._tool_ends(body)
 
-    def _say(self, text: str) -> None:
+    def _request_ended(self, end: runs.RequestEnd) -> None:
+        if self._streamed and not self._streamed.endswith("\n"):
+            self.out.put("\n")
+        said = _WORDS.get(end.reason) or (end.reason or "it failed").replace("_", " ")
+        self._failed = f"HTTP {end.status} ({said})" if end.status >= 300 else said
+        if isinstance(end, runs.RequestCut | runs.RequestCancelled) and self._streamed:
+            self._say("the answer broke off here: what stands above is no part of it")
+
+    def _tool_begins(self, text: str) -> None:
         if self._tells:
-            sys.stderr.write(f"· {_safe(text)}\n")
-            sys.stderr.flush()
+            self._line(f"· {text}", end="")
+            self._tool_runs = True
+
+    def _tool_ends(self, body: runs.ToolReturned) -> None:
+        took = f", {_time(body.ran_us)}" if body.ran_us is not None and body.ran_us >= 1000 else ""
+        said = f"exit code {body.exit_code}" if body.exit_code is not None else body.status.replace("_", " ")
+        if self._tells:
+            self.err.put(f": {said}{took}\n")
+            self._tool_runs = False
+        if body.status in ("error", "refused") and body.exit_code is None:
+            self._say(one_line(self.texts(body.result).removeprefix("ERROR: "), 300), sign=" ")
+
+    def _say(self, text: str, sign: str = "·") -> None:
+        if self._tells:
+            self._line(f"{sign} {text}")
+
+    def _line(self, text: str, end: str = "\n") -> None:
+        """Print one line, broken between words where a terminal would break it within one."""
+        if self._tool_runs:  # it was left by a signal
+            self._tool_runs = False
+            self.err.put("\n")
+        self.err.put(fitting(text, self._tells) + end)
 
     def result(self, result: dict[str, Any]) -> None:
-        """Print the answer, or why there is none; on a terminal also what it cost."""
+        """Print the answer; on a terminal also what it cost."""
         if result["response"] and not (self._streams and self._streamed):
-            sys.stdout.write(result["response"].rstrip("\n") + "\n")
-        if result["is_error"]:
-            sys.stderr.write(f"agent: {_safe(_why(result))}\n")
-        if self._tells:
-            usage, cost = result["usage"], result["cost_usd"]
-            money = "cost unknown" if cost is None else f"{'>= ' if usage['unpriced_spans'] else ''}{cost:.4f} USD"
-            spent = f"{usage['requests']} requests, {usage['total_tokens']:,} tokens, {money}"
-            sys.stderr.write(f"· session {result['session']}: {spent}\n")
-        sys.stdout.flush()
-        sys.stderr.flush()
+            answer = result["response"].rstrip("\n") + "\n"
+            self.out.put(_safe_lines(answer) if self._streams else answer)
+        if self._tells and self.begun:
+            self._say(f"{_spent(result)} · session {result['session']}")
 
 
-def _why(result: dict[str, Any]) -> str:
-    reason = f" ({result['reason']})" if result["reason"] else ""
-    error = f": {_line(result['error'], 400)}" if result["error"] else ""
-    after = {
-        "iteration_limit": ": give a larger --max-iterations, then `agent run -c`",
-        "budget_exhausted": ": what was spent stands in `agent cost`; a new prompt is a new grant",
-        "interrupted": ": `agent run -c` goes on",
-    }.get(result["outcome"], "")
-    return f"{result['outcome']}{reason}{error}{after}"
+def _spent(result: dict[str, Any]) -> str:
+    usage, cost = result["usage"], result["cost_usd"]
+    if usage["requests"] is None:
+        return "usage unknown"
+    least = ">= " if usage["unknown_spans"] else ""
+    money = "cost unknown" if cost is None else f"{'>= ' if usage['unpriced_spans'] else ''}{cost:.4f} USD"
+    retries = f" ({counted(usage['retries'], 'retry').replace('retrys', 'retries')})" if usage["retries"] else ""
+    return f"{counted(usage['requests'], 'request')}{retries}, {least}{usage['total_tokens']:,} tokens, {money}"
 
 
-def _line(text: str, letters: int = _SHOWN) -> str:
-    """Return the beginning of a text on one line."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= letters else f"{flat[: letters - 1]}…"
+def _gist(arguments: str) -> str:
+    """Return the arguments of a call as short as they can be told: the values, not the names."""
+    try:
+        values = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return arguments
+    if not isinstance(values, dict):
+        return arguments
+    return " ".join(value if isinstance(value, str) else str(value) for value in values.values())
 
 
-def _safe(text: str) -> str:
-    """Return a text without the control characters that move a terminal's cursor or change its state."""
-    return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in text)
+def _time(microseconds: int) -> str:
+    return f"{microseconds / 1e6:.1f} s" if microseconds >= 950_000 else f"{microseconds // 1000} ms"
+
+
+def _safe_lines(text: str) -> str:
+    """Return a text with every control character shown as an escape, but for line ends and tabs."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(part if part in ("\n", "\t") else safe(part) for part in re.split("([\n\t])", text))

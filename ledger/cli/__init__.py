@@ -59,7 +59,7 @@ def run(arguments: list[str], name: str = "ledger", load: Callable[[], Program] 
         sys.stdout.flush()
         return code
     except LedgerError as error:
-        return _fail(name, str(error), arguments)
+        return _fail(name, str(error), arguments, error.exit_code)
     except KeyboardInterrupt:
         _say("\n")
         return 130
@@ -68,7 +68,7 @@ def run(arguments: list[str], name: str = "ledger", load: Callable[[], Program] 
         _say("")
         return 141
     except Exception as error:
-        line = _foreseen(error)
+        line = foreseen(error)
         if line is None:
             raise
         return _fail(name, line, arguments)
@@ -91,7 +91,7 @@ def _dispatch(arguments: list[str], load: Callable[[], Program]) -> int:
     return int(command.body()(**values) or 0)
 
 
-def _foreseen(error: Exception) -> str | None:
+def foreseen(error: Exception) -> str | None:
     """Return the line for an error of the database, a file or a damaged event, None for a defect of ours."""
     import errno
 
@@ -117,7 +117,7 @@ def _foreseen(error: Exception) -> str | None:
     return None
 
 
-def _fail(name: str, line: str, arguments: list[str]) -> int:
+def _fail(name: str, line: str, arguments: list[str], code: int = 2) -> int:
     from reports.text import safe
 
     for word in arguments:
@@ -139,7 +139,7 @@ def _fail(name: str, line: str, arguments: list[str]) -> int:
         wide = min(80, terminal_columns())
         text = textwrap.fill(text, wide, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     _say(text + "\n")
-    return 2
+    return code
 
 
 def _say(text: str) -> None:

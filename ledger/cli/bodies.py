@@ -227,11 +227,15 @@ def roll(db: str | None, format: str) -> int:
         return run_roll(log, format)
 
 
-def demo(sample: str | None, home: str | None) -> int:
-    """Show it at work on a sample."""
-    from reports.demo import demo as play
+def demo(sample: str | None, script: str | None, home: str | None) -> int:
+    """Show it at work: the agent on a rehearsal, or an import of a sample."""
+    if sample is not None:
+        from reports.demo import demo as play_import
 
-    return play(sample, *_home(home))
+        return play_import(sample, *_home(home))
+    from agent.demo import demo as play
+
+    return play(script, *_home(home))
 
 
 def rebuild(db: str | None) -> int:

@@ -201,10 +201,14 @@ COMMANDS = (
     ),
     Command(
         ("demo",),
-        "See it work: a bundled sample is imported, reported, shown as a tree and verified.",
+        "See it work: the agent mends a failing test, with a rehearsed model; then what that cost.",
         "ledger demo",
         "ledger.cli.bodies:demo",
-        (Option("sample", "A home folder to use instead of the bundled sample.", value="FOLDER"), HOME),
+        (
+            Option("script", "Another rehearsal to play: docs/rehearsal.md.", value="FILE"),
+            Option("sample", "Show an import instead, of a home folder, or of `bundled`.", value="FOLDER"),
+            HOME,
+        ),
     ),
     Command(
         ("init",),

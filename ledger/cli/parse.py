@@ -27,7 +27,7 @@ def _values(command: Command, words: list[str]) -> dict[str, Any] | None:
     while position < len(words):
         word = words[position]
         position += 1
-        if not word.startswith("-") or word == "-":
+        if not word.startswith("-") or word == "-" or " " in word.partition("=")[0]:  # "- a text with a dash"
             plain.append(word)
             continue
         if word == "--":

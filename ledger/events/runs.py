@@ -263,7 +263,7 @@ class ToolReturned(msgspec.Struct, frozen=True, omit_defaults=True):
     exit_code: int | None = None
     """Of a command, None where nothing exited."""
     waited_us: int | None = None
-    """*Measured*: how long it waited (for an approval, for its turn)."""
+    """*Measured*: how long it waited for its turn. What it waited for an approval stands in that one's span."""
     ran_us: int | None = None
     """*Measured*: how long it worked; None where the process died."""
 

@@ -13,7 +13,7 @@ import msgspec
 from ledger.wire.call_ids import fitted
 from ledger.wire.chat_reading import NAME, ChatReading
 from ledger.wire.conversation import Message, Opaque, Parameters, Result, Window
-from ledger.wire.fragments import Fragments, encode, joined
+from ledger.wire.fragments import Fragments, Piece, encode, joined, listed
 from ledger.wire.protocols import Assembler, Protocol
 from ledger.wire.takes import Takes
 
@@ -49,7 +49,10 @@ def _message(message: Message, style: _Style) -> dict[str, Any] | None:
     for part in message.parts if style.thoughts else ():
         # Who thinks between calls wants it back; behind an answer some refuse it, and so do other models.
         if isinstance(part, Opaque) and part.protocol == NAME and part.model in ("", style.model):
-            written |= msgspec.json.decode(part.data)
+            fields = msgspec.json.decode(part.data)
+            for call, extra in zip(calls, fields.pop("tool_calls", ()), strict=False):
+                call |= extra
+            written |= fields
     return written | {"tool_calls": calls}
 
 
@@ -72,9 +75,10 @@ class Chat(Protocol):
     def body(self, model: str, window: Window, parameters: Parameters, *, takes: Takes) -> bytes:
         """Return the bytes of a request."""
         style = _Style(model, takes.thoughts, takes.call_id)
-        system = [encode({"role": "system", "content": window.system})] if window.system else []
+        system = [encode({"role": "system", "content": window.system})] if window.system.strip() else []
         messages = [fragment for one in window.messages if (fragment := self._fragments.of(one, style))]
-        fields = [("model", encode(model)), ("messages", b"[" + b",".join(system + messages) + b"]")]
+        shown = listed((one,) for one in system + messages)
+        fields: list[tuple[str, bytes | list[Piece]]] = [("model", encode(model)), ("messages", shown)]
         if window.tools:
             tools = [
                 {
@@ -92,7 +96,9 @@ class Chat(Protocol):
         if effort:
             fields.append(("reasoning_effort", encode(effort)))
         if parameters.stream:
-            fields += [("stream", b"true"), ("stream_options", b'{"include_usage":true}')]
+            fields.append(("stream", b"true"))
+        if parameters.stream and takes.ask_usage:
+            fields.append(("stream_options", b'{"include_usage":true}'))
         return joined(fields)
 
     def assembler(self, model: str = "") -> Assembler:

@@ -8,7 +8,8 @@ that is not streamed has come to its end when its JSON has, with a message in it
 Servers differ. What a model thinks is `reasoning_content` or `reasoning`, sometimes both with the same text, or a part
 of a content that is a list (Mistral); OpenRouter wants its `reasoning_details` back. Usage stands in a last chunk
 without choices, in `choices[0]`, or in `x_groq`. Calls: see `_Calls`. An error may stand in any chunk, or be the finish
-reason (OpenRouter, "Errors during streaming").
+reason (OpenRouter, "Errors during streaming"). Gemini signs its thoughts in the `extra_content` of a call, and refuses
+the conversation where that does not come back with the call ("Thought signatures").
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from ledger.wire.shapes import dict_of, list_of, name_of, object_of, word_of
 NAME = "openai-chat"
 _DONE = "[DONE]"
 _THOUGHTS = ("reasoning_content", "reasoning")
+BACK = ("extra_content",)
+"""The fields of a call that its server wants back as they were."""
 
 
 class _Call:
@@ -34,6 +37,7 @@ class _Call:
     def __init__(self) -> None:
         self.id = self.name = ""
         self.pieces: list[str] = []
+        self.extra: dict[str, Any] = {}
 
     @property
     def arguments(self) -> str:
@@ -63,6 +67,8 @@ class _Calls:
         elif not isinstance(arguments, str):
             arguments = msgspec.json.encode(arguments).decode()
         call = None if whole else self._continued(index, call_id, name)
+        if call is None and not (call_id or name or arguments):
+            return Delta("call", "")
         if call is None or (name and call.name and _is_another(call, call_id, name, arguments)):
             call = _Call()
             self.all.append(call)
@@ -70,6 +76,7 @@ class _Calls:
             self._at[index] = call
         call.id, call.name = call.id or call_id, call.name or name
         call.pieces.append(arguments)
+        call.extra |= {name: part[name] for name in BACK if dict_of(part.get(name))}
         return Delta("call", arguments)
 
     def _continued(self, index: object, call_id: str, name: str) -> _Call | None:
@@ -214,6 +221,8 @@ class ChatReading(Assembler):
             parts.append(self._opaque({"reasoning_details": [one for _, one in sorted(self._details.items())]}))
         elif thoughts:
             parts.append(self._opaque({self._thoughts_name: thoughts}))
+        if any(call.extra for call in self._calls.all):
+            parts.append(self._opaque({"tool_calls": [call.extra for call in self._calls.all]}))
         if self._texts:
             parts.append(Text("".join(self._texts)))
         for number, call in enumerate(self._calls.all):

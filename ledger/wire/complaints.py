@@ -41,12 +41,12 @@ class Complaint(NamedTuple):
 
 
 def complaint_of(found: dict[str, Any]) -> Complaint | None:
-    """Return the error that an object has as its `error`, None where it has none.
+    """Return the error that an object has as its `error`, or is (vLLM, Mistral: `object`), None where there is none.
 
     The status is its `code` or `status` where that is a number, else what its `code` or `type` means: identifiers,
     never words of the text.
     """
-    error = found.get("error")
+    error = found.get("error") or (found if word_of(found.get("object")).lower() == "error" else None)
     if not error:
         return None
     fields = dict_of(error)

@@ -1,4 +1,4 @@
-"""One HTTP exchange with a model: the thin seam, the only place that touches the HTTP library."""
+"""One HTTP exchange with a model: the thin seam, with `client` the only place that touches the HTTP library."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import anyio
 import httpx
 from httpx_sse import EventSource
 
+from ledger.wire.client import EnvironmentUnusable, has_proxy, new_client
 from ledger.wire.complaints import complaint_of
 from ledger.wire.failures import Failure, of_exception, of_status, request_id, retry_after_us
 from ledger.wire.making import Exchange
-from ledger.wire.protocols import Delta, Protocol
+from ledger.wire.protocols import Assembler, Delta, Protocol
 from ledger.wire.shapes import object_of, word_of
-from ledger.wire.utf8 import Utf8
+from ledger.wire.utf8 import Utf8, repaired
 
 __all__ = ["LIMITS", "Exchange", "Limits", "Outgoing", "exchange", "new_client"]
 
@@ -61,11 +62,6 @@ class _Listener(Exception):
     """Whoever listens to the answer failed. That is no failure of the exchange."""
 
 
-def new_client() -> httpx.AsyncClient:
-    """Return a client that follows no redirect: a key is sent where it was meant to go, and nowhere else."""
-    return httpx.AsyncClient(follow_redirects=False, limits=httpx.Limits(max_keepalive_connections=8))
-
-
 async def exchange(
     client: httpx.AsyncClient,
     outgoing: Outgoing,
@@ -95,6 +91,7 @@ async def exchange(
 
     try:
         with anyio.move_on_after(limits.total_s) as total:
+            _check_port(outgoing.url)
             await _ask(client, outgoing, protocol, done, hear, limits)
         if total.cancelled_caught:
             what = f"no end after {limits.total_s:g} s"
@@ -105,10 +102,27 @@ async def exchange(
     except _TooMany:
         what = f"more than {limits.max_bytes:,} bytes"
         done.break_off(Failure("too_many_bytes", False, what, "ask another model, or another server"))
+    except EnvironmentUnusable as unusable:
+        done.break_off(unusable.failure)
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, UnicodeError) as error:
-        done.break_off(of_exception(error))
+        done.break_off(_through(of_exception(error)))
     finally:
         done.ran_us = (clock() - began) // 1000
+
+
+def _through(failure: Failure) -> Failure:
+    """Return a failure to connect with the proxy in mind, where the environment names one."""
+    if not failure.unsent or failure.code == "bad_request" or not has_proxy() or "PROXY" in failure.advice:
+        return failure
+    return failure._replace(advice=f"{failure.advice}, and HTTPS_PROXY and NO_PROXY")
+
+
+def _check_port(url: str) -> None:
+    """Raise InvalidURL for a port that is none: the library would see it only when it connects, and fail oddly."""
+    try:
+        urlsplit(url).port  # noqa: B018
+    except ValueError as error:
+        raise httpx.InvalidURL(str(error)) from None
 
 
 async def _ask(
@@ -140,10 +154,7 @@ async def _ask(
         if streamed:
             await _stream(source, done, hear)
         else:
-            body = await source.rest()
-            if source.utf8.broken:
-                done.assembler.spoil("not_utf8")
-            hear(done.assembler.whole(body))
+            hear(done.assembler.whole(_utf8(await source.rest(), done.assembler)))
         done.settle(streamed=streamed)
 
 
@@ -156,10 +167,7 @@ async def _stream(source: _Source, done: Exchange, hear: Callable[[list[Delta]],
             async for event in EventSource(cast(httpx.Response, source)).aiter_sse():
                 if assembler.complete:
                     continue
-                deltas = assembler.feed(event.event, event.data)
-                if source.utf8.broken:
-                    assembler.spoil("not_utf8")
-                hear(deltas)
+                hear(assembler.feed(event.event, _utf8(event.data, assembler)))
                 if assembler.complete:
                     rest.deadline = anyio.current_time() + _GRACE_S
         except (httpx.HTTPError, httpx.StreamError, OSError, _TooMany):
@@ -167,27 +175,34 @@ async def _stream(source: _Source, done: Exchange, hear: Callable[[list[Delta]],
                 raise  # what breaks behind the end breaks nothing of the answer
 
 
+def _utf8(text: str, assembler: Assembler) -> str:
+    text, broken = repaired(text)
+    if broken:
+        assembler.spoil("not_utf8")
+    return text
+
+
 class _Source:
-    """A response's body as text: counted, kept, and strictly UTF-8 whatever its headers say.
+    """A response's body as text: counted, kept, and decoded as UTF-8 whatever its headers say.
 
     It is what an EventSource reads of a response: `headers` and `aiter_text`.
     """
 
     def __init__(self, response: httpx.Response, done: Exchange, most: int) -> None:
         self.headers = {"content-type": "text/event-stream"}
-        self.utf8 = Utf8()
         self._response, self._done, self._left = response, done, most
         self._first = ""
         self._texts = self._read()
 
     async def _read(self) -> AsyncIterator[str]:
+        utf8 = Utf8()
         async for piece in self._response.aiter_bytes():
             self._done.keep(piece)
             self._left -= len(piece)
             if self._left < 0:
                 raise _TooMany
-            yield self.utf8.text(piece)
-        yield self.utf8.text(b"", final=True)
+            yield utf8.text(piece)
+        yield utf8.text(b"", final=True)
 
     async def sniff(self) -> str:
         """Return how the body begins, without blanks before it, and nothing where it has none.
@@ -227,7 +242,7 @@ async def _failed(response: httpx.Response, done: Exchange) -> None:
     done.retry_after_us = retry_after_us(response.headers, time.time_ns() // 1000)
     with anyio.move_on_after(_ERROR_S):
         try:
-            body = await source.sniff() and await source.rest()
+            body = repaired(await source.sniff() and await source.rest())[0]
         except (httpx.HTTPError, httpx.StreamError, OSError, _TooMany):
             body = ""
     done.fail(of_status(response.status_code), _said(body) or _moved(response))

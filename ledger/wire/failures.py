@@ -56,7 +56,7 @@ class Failure(NamedTuple):
 
 def of_status(status: int) -> Failure:
     """Return what an HTTP status that is no success means."""
-    code = _CODES.get(status) or ("server_error" if status >= 500 else "redirect" if status < 400 else "refused")
+    code = _CODES.get(status) or ("server_error" if status >= 500 else "redirect" if status < 400 else "rejected")
     retryable = status in _RETRYABLE or status >= 500
     return Failure(code, retryable, f"HTTP {status}", _ADVICE.get(code, _LATER if retryable else "see what it says"))
 
@@ -80,7 +80,9 @@ def of_exception(error: BaseException) -> Failure:
 
 
 def _of_connecting(chain: list[BaseException], names: set[str]) -> Failure:
-    secure = next((one for one in chain if isinstance(one, ssl.SSLError)), None)
+    # A handshake that was waiting for bytes when its time was up is a time-out, and no error of TLS.
+    waiting = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
+    secure = next((one for one in chain if isinstance(one, ssl.SSLError) and not isinstance(one, waiting)), None)
     if secure is not None:
         passes = isinstance(secure, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
         said = name_of(getattr(secure, "verify_message", None) or secure.reason)

@@ -10,6 +10,7 @@ import msgspec
 from ledger.wire.conversation import Message
 
 encode = msgspec.json.Encoder().encode
+Piece = bytes | memoryview
 _KEPT_MAX = 8_192
 _Style = TypeVar("_Style", bound=Hashable)
 
@@ -32,6 +33,17 @@ class Fragments(Generic[_Style]):
         return found[1]
 
 
-def joined(fields: Iterable[tuple[str, bytes]]) -> bytes:
-    """Return the JSON object of fields whose values are JSON already."""
-    return b"{" + b",".join(encode(name) + b":" + value for name, value in fields) + b"}"
+def listed(items: Iterable[Iterable[Piece]]) -> list[Piece]:
+    """Return the pieces of a JSON array of items that are pieces of JSON."""
+    pieces: list[Piece] = []
+    for item in items:
+        pieces += (b"," if pieces else b"[", *item)
+    return [*pieces, b"]"] if pieces else [b"[]"]
+
+
+def joined(fields: Iterable[tuple[str, bytes | list[Piece]]]) -> bytes:
+    """Return the JSON object of fields whose values are JSON already, whole or in pieces. All is copied once."""
+    pieces: list[Piece] = []
+    for name, value in fields:
+        pieces += (b"," if pieces else b"{", encode(name), b":", *([value] if isinstance(value, bytes) else value))
+    return b"".join([*pieces, b"}"]) if pieces else b"{}"

@@ -115,8 +115,8 @@ class Exchange:
             failure = status or Failure(answer.cut, True, "an error instead of an answer", _AGAIN)
             self.fail(failure._replace(what="an error instead of an answer"), answer.error)
         else:
-            retryable = of_status(answer.error_status).retryable if answer.error_status else True
-            self._end("cut", Failure(answer.cut, retryable, _CUTS[answer.cut], _AGAIN), answer.error)
+            status = of_status(answer.error_status) if answer.error_status else Failure("", True, "", _AGAIN)
+            self._end("cut", Failure(answer.cut, status.retryable, _CUTS[answer.cut], status.advice), answer.error)
 
     def _end(self, outcome: str, failure: Failure, said: str) -> None:
         self.outcome, self.reason, self.retryable = outcome, failure.code, failure.retryable

@@ -12,7 +12,7 @@ import msgspec
 
 from ledger.wire.call_ids import fitted
 from ledger.wire.conversation import Call, Message, Opaque, Parameters, Part, Result, Text, Window
-from ledger.wire.fragments import Fragments, encode, joined
+from ledger.wire.fragments import Fragments, Piece, encode, joined, listed
 from ledger.wire.messages_reading import NAME, MessagesReading
 from ledger.wire.protocols import Assembler, Protocol
 from ledger.wire.shapes import object_of
@@ -24,9 +24,9 @@ _SIGNED = ("thinking", "redacted_thinking")
 
 
 def _blocks(message: Message, model: str) -> list[Any] | None:
-    """Return the content blocks of a message, None for one that says nothing."""
-    blocks = [block for part in message.parts if (block := _block(part, model)) is not None]
-    return blocks or None
+    """Return the content blocks of a message, None for one that says nothing. Calls stand behind all else."""
+    parts = sorted(message.parts, key=lambda part: isinstance(part, Call))
+    return [block for part in parts if (block := _block(part, model)) is not None] or None
 
 
 def _block(part: Part, model: str) -> Any:
@@ -54,7 +54,8 @@ class _Turn(NamedTuple):
 
     role: str
     messages: list[Message]
-    blocks: list[bytes]
+    blocks: list[list[Piece]]
+    """The blocks of each message, without the brackets around them."""
 
 
 class Messages(Protocol):
@@ -77,12 +78,12 @@ class Messages(Protocol):
     def body(self, model: str, window: Window, parameters: Parameters, *, takes: Takes) -> bytes:
         """Return the bytes of a request."""
         most = parameters.max_output_tokens or takes.max_output_tokens or ANTHROPIC_OUTPUT
-        fields = [("model", encode(model)), ("max_tokens", encode(most))]
-        if window.system:
+        fields: list[tuple[str, bytes | list[Piece]]] = [("model", encode(model)), ("max_tokens", encode(most))]
+        if window.system.strip():
             fields.append(("system", encode(window.system)))
         turns = self._turns(window, model)
-        shown = (b'{"role":"%s","content":[%s]}' % (one.role.encode(), b",".join(one.blocks)) for one in turns)
-        fields.append(("messages", b"[" + b",".join(shown) + b"]"))
+        shown = ((b'{"role":"%s","content":' % one.role.encode(), *listed(one.blocks), b"}") for one in turns)
+        fields.append(("messages", listed(shown)))
         if window.tools:
             tools = [
                 {"name": one.name, "description": one.description, "input_schema": one.parameters}
@@ -107,7 +108,7 @@ class Messages(Protocol):
             if not found or found[-1].role != role:
                 found.append(_Turn(role, [], []))
             found[-1].messages.append(message)
-            found[-1].blocks.append(blocks[1:-1])
+            found[-1].blocks.append([memoryview(blocks)[1:-1]])
         return found
 
     def assembler(self, model: str = "") -> Assembler:

@@ -1,7 +1,8 @@
 """Reads an answer of Anthropic's messages. Format: the API reference, "Streaming messages" and "Errors".
 
-A stream comes to its proper end with `message_stop`, and with nothing else; a response that is not streamed when its
-JSON has come to its end. Usage stands in `message_start`, and cumulative in `message_delta`.
+A stream comes to its proper end with `message_stop` behind a stop reason: without the `message_delta` that says the
+reason the final usage is missing too. A response that is not streamed has come to its end when its JSON has, with a
+content in it. Usage stands in `message_start`, and cumulative in `message_delta`.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class _Block:
         if not isinstance(kind, str) or not kind:
             return None
         whole = self._begun | {field: self._text(field) for field in self._pieces if field != "partial_json"}
+        if "partial_json" in self._pieces:  # what the server's own tools are called with
+            whole["input"] = object_of("".join(self._pieces["partial_json"])) or {}
         return Opaque(NAME, msgspec.Raw(msgspec.json.encode(whole)), model)
 
     def _text(self, field: str) -> str:
@@ -65,7 +68,7 @@ class MessagesReading(Assembler):
         self._error: Complaint | None = None
         self._usage = UsageFrames()
         self._frames = 0
-        self._stopped = self._broken = False
+        self._stopped = self._broken = self._is_whole = False
 
     @property
     def complete(self) -> bool:
@@ -99,6 +102,7 @@ class MessagesReading(Assembler):
 
     def whole(self, body: str) -> list[Delta]:
         """Take in a whole response."""
+        self._is_whole = True
         found = object_of(body)
         if found is None:
             self._broken = bool(body.strip())
@@ -159,9 +163,9 @@ class MessagesReading(Assembler):
             return "error_frame"
         if self._broken:
             return "not_json"
-        if not self._stopped:
-            return (self.spoilt or "no_finish") if self._frames else "empty"
-        return self.spoilt
+        if not self._frames:
+            return "empty"
+        return self.spoilt or ("" if self._stopped and (self._finish or self._is_whole) else "no_finish")
 
 
 def _index(frame: dict[str, Any]) -> int:

@@ -7,7 +7,8 @@ sent unasked, and an endpoint that refuses them says so, which is better than to
 Sources: OpenAI's API reference and "Reasoning models"; openai/openai-openapi issue 541 (no effort beside tools by chat
 completions since gpt-5.2) and BerriAI/litellm pull request 34569 (gpt-5.6: it has to be `none`); Anthropic's "Extended
 thinking", "Adaptive thinking" and the notes on Claude Opus 4.7 (no budget, no temperature); Groq's errors ("property
-'reasoning_content' is unsupported"); Mistral's ("Tool call id ... must be a-z, A-Z, 0-9, with a length of 9").
+'reasoning_content' is unsupported"); Mistral's ("Tool call id ... must be a-z, A-Z, 0-9, with a length of 9"; 422 for
+`stream_options.include_usage`, avante.nvim issue 2347) and its "Adjustable reasoning"; DeepSeek's "Thinking mode".
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Takes(NamedTuple):
     """Whether what it thought between tool calls may be sent back."""
     call_id: str = "long"
     """The ids of tool calls that it takes: `long`, 40 letters; `nine`, nine letters and digits."""
+    ask_usage: bool = True
+    """Whether usage has to be asked for in a stream; else it comes unasked, and the question is refused."""
 
 
 class _Rule(NamedTuple):
@@ -52,6 +55,7 @@ class _Rule(NamedTuple):
 _CHAT, _ANTHROPIC = "openai-chat", "anthropic"
 _REASONING = Takes(limit_name="max_completion_tokens", temperature=False, thoughts=False)
 _PLAIN = Takes(limit_name="max_completion_tokens", effort=False, thoughts=False)
+_MISTRAL = Takes(thoughts=False, call_id="nine", ask_usage=False)
 _OWN = "openai|azure.*"
 _RULES = (
     _Rule(_CHAT, _OWN, r"gpt-5(?:\.\d)?-chat|chatgpt", _PLAIN),
@@ -61,17 +65,19 @@ _RULES = (
     _Rule(_CHAT, _OWN, r"", _PLAIN),
     _Rule(_CHAT, "groq", r"gpt-oss", Takes(thoughts=False)),
     _Rule(_CHAT, "groq", r"", Takes(effort=False, thoughts=False)),
-    _Rule(_CHAT, "mistral", r"", Takes(effort=False, thoughts=False, call_id="nine")),
+    _Rule(_CHAT, "mistral", r"mistral-(?:small-(?:latest|2[6-9]\d\d)|medium-(?:3[-.]5|2[6-9]\d\d))", _MISTRAL),
+    _Rule(_CHAT, "mistral", r"", _MISTRAL._replace(effort=False)),
     _Rule(_CHAT, "xai", r"grok-3-mini", Takes(thoughts=False)),
     _Rule(_CHAT, "xai", r"", Takes(effort=False, thoughts=False)),
+    _Rule(_CHAT, "deepseek", r"deepseek-(?:v\d|flash|pro)", Takes()),
     _Rule(_CHAT, "deepseek", r"", Takes(effort=False)),
     # OpenAI's models by whoever else serves them, by their names.
     _Rule(_CHAT, "", r"gpt-[34]|chatgpt", Takes(effort=False)),
     _Rule(_CHAT, "", r"gpt-[5-9]|o\d(?:$|-)", Takes(temperature=False)),
     _Rule(_ANTHROPIC, "", r"claude-(?:v?[12](?:\D|$)|instant|3-(?:opus|sonnet|haiku))", Takes(4_096, effort=False)),
-    _Rule(_ANTHROPIC, "", r"claude-3-5", Takes(effort=False)),
-    _Rule(_ANTHROPIC, "", r"claude-(?:3-7|(?:opus|sonnet|haiku)-4(?:-[0-5])?(?:$|[-@:]))", Takes()),
-    _Rule(_ANTHROPIC, "", r"claude-(?:opus|sonnet|haiku)-4-6", Takes(thinking="adaptive")),
+    _Rule(_ANTHROPIC, "", r"claude-3[-.]5", Takes(effort=False)),
+    _Rule(_ANTHROPIC, "", r"claude-(?:3[-.]7|(?:opus|sonnet|haiku)-4(?:[-.][0-5])?(?:$|[@:]|-\d{8}|-latest))", Takes()),
+    _Rule(_ANTHROPIC, "", r"claude-(?:opus|sonnet|haiku)-4[-.]6", Takes(thinking="adaptive")),
     _Rule(_ANTHROPIC, "", r"claude-", Takes(thinking="adaptive", temperature=False)),
 )
 

@@ -1,24 +1,26 @@
-"""Text out of bytes that arrive in pieces. What is no UTF-8 is replaced, and told: such a text is not what was sent."""
+"""Text out of bytes that arrive in pieces. One with bytes that are no UTF-8 is not what was sent."""
 
 from __future__ import annotations
 
 import codecs
+import re
+
+_ESCAPED = re.compile(r"[\udc80-\udcff]")
+"""What such bytes become (PEP 383); no text that is UTF-8 has it."""
 
 
 class Utf8:
     """Decodes pieces. Where they are cut makes no difference; a byte order mark at the beginning is dropped."""
 
     def __init__(self) -> None:
-        self.broken = False
-        """Whether something was no UTF-8."""
-        self._decoder: codecs.IncrementalDecoder = codecs.getincrementaldecoder("utf-8-sig")("strict")
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
 
     def text(self, piece: bytes, *, final: bool = False) -> str:
-        """Return the text of the next piece; `final` where none follows."""
-        try:
-            return self._decoder.decode(piece, final)
-        except UnicodeDecodeError:
-            self.broken = True
-            begun = self._decoder.getstate()[0]  # of a letter whose rest should have been in this piece
-            self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-            return self._decoder.decode(begun + piece, final)
+        """Return the text of the next piece, to be given to `repaired`; `final` where none follows."""
+        return self._decoder.decode(piece, final)
+
+
+def repaired(text: str) -> tuple[str, bool]:
+    """Return a decoded text with U+FFFD for every byte that is no UTF-8, and whether there was one."""
+    found = _ESCAPED.sub("\ufffd", text)
+    return found, found != text

@@ -14,6 +14,7 @@ from ledger.budget.bound import Bound
 from ledger.budget.reserve import Hub
 from ledger.events import runs
 from ledger.events.hubs import Limits
+from ledger.invariants import check
 from ledger.log.alive import hold
 from ledger.log.log import Log
 
@@ -116,3 +117,15 @@ def test_closing_happens_once(log: Log) -> None:
         claim(run, Hub(log, SESSION), hold(log, SESSION), take_over=True)
     types = [event.type for event in log.all_events()]
     assert types.count("request.lost") == types.count("tool.returned") == types.count("reservation.settled") == 1
+
+
+def test_who_left_something_open_lets_go_of_nothing(log: Log) -> None:
+    """An error between an intent and its end: the claim stays, and the next holder closes what is open (OBS-49)."""
+    run, _ = begun(log)
+    release(run)
+    assert not run.state.released
+    second, hub = Run.load(log, SESSION), Hub(log, SESSION)
+    claim(second, hub, hold(log, SESSION), take_over=True)
+    release(second)
+    assert second.state.released
+    assert [one.name for one in check(log) if not one.ok] == []

@@ -163,6 +163,14 @@ def test_a_stop_leaves_no_call_without_a_result() -> None:
     assert told.next == EndTurn("interrupted")
 
 
+def test_a_stop_that_comes_behind_the_answer_is_too_late() -> None:
+    """The answer is there and nothing is left to stop: the turn ended well, and needs no continuing (LOOP-09)."""
+    told = Told()
+    told.answer()
+    told.tell(runs.InputReceived(what="stop", reason="user"))
+    assert told.next == EndTurn("ok")
+
+
 def test_a_ceiling_ends_the_turn() -> None:
     """A refused request ends the turn with the ceiling's name (LOOP-27)."""
     told = Told()

@@ -1,4 +1,4 @@
-"""`ledger demo`: the whole tool on a sample, computed and not painted, without a look into anyone's sessions."""
+"""`ledger demo --sample`: an import shown on a sample, computed and not painted; nobody's sessions are looked into."""
 
 from __future__ import annotations
 
@@ -66,6 +66,8 @@ def play(home: Path, *words: str, script: list[str] | None = None, **environment
     keep = ("PATH", "VIRTUAL_ENV", "PYTHONPATH", "LANG", "LC_ALL")
     env = {name: os.environ[name] for name in keep if name in os.environ}
     env |= {"HOME": str(home), "TZ": "UTC", **environment}
+    if "--sample" not in words:
+        words = ("--sample", "bundled", *words)
     call = [sys.executable, "-P", *(script or ["-m", "ledger", "demo"]), *words]
     return Played(subprocess.run(call, env=env, capture_output=True, text=True, timeout=60, check=False))
 
