@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from agent import leftovers
 from agent.draft import Draft
 from agent.run import Run
 from agent.state import ToolRun
@@ -41,6 +42,7 @@ def claim(run: Run, hub: Hub, hold: Hold, *, take_over: bool = False) -> None:
     epoch = before.epoch + 1 if before else 1
     claimed = runs.RunClaimed(epoch=epoch, host=os.uname().nodename, pid=os.getpid(), reason=reason)
     run.epoch = epoch
+    leftovers.end(run.state.open_tools)
 
     def make() -> Draft:
         draft = run.draft()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio
 from anyio.abc import TaskStatus
 
+from agent import leftovers
 from agent.approvals import Nobody, approver
 from agent.claims import claim, release
 from agent.configuration import Configuration
@@ -161,6 +162,7 @@ async def _signals(stage: Stage, on_leaving: Callable[[], None], *, task_status:
         async for number in signals:
             if stage.stops.reason:
                 try:
+                    leftovers.end(stage.run.state.open_tools)
                     on_leaving()
                 finally:
                     os._exit(130)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from agent.actions import AddResults, RunTools
 from agent.approvals import DENIED, Question, reason_to_ask
 from agent.draft import Draft
+from agent.leftovers import marked
 from agent.stage import Stage
 from agent.tools.registry import run_tool, shown, tool_named
 from agent.tools.tool import Tool, ToolOutput
@@ -40,16 +41,17 @@ async def _run_one(stage: Stage, call: Call) -> None:
         output, ran_us = ToolOutput(DENIED, status="denied"), 0
     else:
         faults.point("effect:tool")
-        output, ran_us = await _worked(stage, call)
+        output, ran_us = await _worked(stage, call, span)
     stage.run.commit(lambda: _ended(stage, call, span, output, ran_us))
 
 
-async def _worked(stage: Stage, call: Call) -> tuple[ToolOutput, int]:
+async def _worked(stage: Stage, call: Call, span: str) -> tuple[ToolOutput, int]:
     """Run a call; return what came of it and how long it worked (microseconds)."""
     began = time.monotonic_ns()
     output = ToolOutput("ERROR: cancelled: the turn was stopped while this ran.", status="cancelled")
     with stage.stops.effect():
-        output = await run_tool(call.name, call.arguments, stage.tools)
+        context = stage.tools._replace(environment=marked(stage.tools.environment, span))
+        output = await run_tool(call.name, call.arguments, context)
     return output, (time.monotonic_ns() - began) // 1000
 
 

@@ -29,14 +29,14 @@ def sight_of(
         return Sight(
             clients.quoted(one.request), key, context.agent, context.sidechain or one.nested, one.nested,
             one.at, one.last_at if one.last_at > one.at else one.at, one.lines,
-            bool(one.stop) or client != "claude-code", "", _rank(parts),
+            bool(one.stop) or client != "claude-code", "", rank_of_parts(parts),
             _digest(context, one.model, one.cost, bytes(one.usage)), position, index,
         )  # fmt: skip
     if kind is seen.Cumulative:
         totals = (bytes(one.total), bytes(one.before), bytes(one.last))
         digest = _digest(context, one.model, one.carried, *totals)
         return Sight("", key, context.agent, context.sidechain, False, one.at, one.at, one.lines, True, "",
-                     _rank(parts), digest, position, index)  # fmt: skip
+                     rank_of_parts(parts), digest, position, index)  # fmt: skip
     rank, ending, lines = (CUT, one.by, 0) if kind is seen.Cut else (FAILED, "", one.lines)
     said = (one.status, one.attempt) if kind is seen.Failure else ()
     return Sight("", key, context.agent, context.sidechain, False, one.at, one.at, lines, True, ending,
@@ -53,7 +53,7 @@ def _record_sight(
         ended = one.last_at or one.at
         digest = _told(one.evidence, one.model, one.role, one.cost, usage)
         return Sight(variant, key, context.agent, False, one.copied, one.at, ended, one.lines, bool(one.evidence), "",
-                     _rank(parts), digest, position, index)  # fmt: skip
+                     rank_of_parts(parts), digest, position, index)  # fmt: skip
     rank, ending, lines = (CUT, one.by, 0) if type(one) is seen.Cut else (FAILED, "", one.lines)
     said = (one.status, one.error) if type(one) is seen.Failure else (one.by,)
     return Sight(variant, key, context.agent, False, False, one.at, one.at, lines, True, ending,
@@ -65,7 +65,7 @@ def _told(*told: object) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 1 | 1
 
 
-def _rank(parts: tuple[Part, ...]) -> int:
+def rank_of_parts(parts: tuple[Part, ...]) -> int:
     """Return what makes the fullest usage win: output tokens first, then all tokens, 31 bits each; at least 1."""
     return rank_of(parts[0].usage) if parts else 1
 

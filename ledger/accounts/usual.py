@@ -18,7 +18,7 @@ from ledger.accounts.booking import Body, Booking, nano
 from ledger.accounts.known import Known, Turns
 from ledger.accounts.prices import KnownQuote, QuoteBook
 from ledger.accounts.rows import UNKNOWN, Dimensions
-from ledger.accounts.sights import rank_of
+from ledger.accounts.sights import rank_of, rank_of_parts
 from ledger.accounts.store import quote_key, session_key
 from ledger.accounts.totals import TotalsChange
 from ledger.events import sources as seen
@@ -107,7 +107,7 @@ class Usual:
             if at is not place or type(one) is not seen.Response or one.nested or one.request != first.request:
                 return None
             parts = clients.parts_of(place.client, one, place.context.provider)
-            ranks.append(rank_of(parts[0].usage) if parts else 0)
+            ranks.append(rank_of_parts(parts))
         fullest = max(ranks)
         if ranks.count(fullest) > 1 or place.client != "claude-code":
             return None

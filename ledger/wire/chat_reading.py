@@ -1,9 +1,8 @@
 """Reads an answer of chat completions.
 
-A stream comes to its proper end with a finish reason and then either `[DONE]` or the end of the body where its framing
-(the last chunk, the length) says. Some servers leave `[DONE]` out, and a body that ended so lacks nothing; without such
-a framing `[DONE]` alone tells (`no_done`), and `[DONE]` without a finish reason is no end (`no_finish`). A response
-that is not streamed has come to its end when its JSON has, with a message in it.
+A stream comes to its proper end with a finish reason and then `[DONE]`: usage stands between the two, so without
+`[DONE]` (`no_done`) nobody knows whether any was to come, and `[DONE]` without a finish reason is no end (`no_finish`).
+A response that is not streamed has come to its end when its JSON has, with a message in it.
 
 Servers differ. What a model thinks is `reasoning_content` or `reasoning`, sometimes both with the same text, or a part
 of a content that is a list (Mistral); OpenRouter wants its `reasoning_details` back. Usage stands in a last chunk
@@ -208,7 +207,7 @@ class ChatReading(Assembler):
             return "empty"
         if not self._finish:
             return self.spoilt or "no_finish"
-        return self.spoilt or ("" if self._done or self.body_ended else "no_done")
+        return self.spoilt or ("" if self._done else "no_done")
 
     @property
     def _said_something(self) -> bool:

@@ -225,15 +225,7 @@ class _Source:
         async for text in self._texts:
             if text:
                 yield text
-        if self._is_framed() and self._done.assembler is not None:
-            self._done.assembler.ended()
         yield "\n\n"
-
-    def _is_framed(self) -> bool:
-        """Return whether the end of the body is told, so that a connection that broke is not taken for it."""
-        headers = self._response.headers
-        chunked = "chunked" in headers.get("transfer-encoding", "").lower()
-        return chunked or "content-length" in headers or self._response.http_version.startswith("HTTP/2")
 
 
 async def _failed(response: httpx.Response, done: Exchange) -> None:

@@ -50,7 +50,6 @@ class Assembler(ABC):
     """
 
     def __init__(self) -> None:
-        self.body_ended = False
         self.spoilt = ""
 
     @property
@@ -65,10 +64,6 @@ class Assembler(ABC):
     @abstractmethod
     def whole(self, body: str) -> list[Delta]:
         """Take in a response that is not streamed."""
-
-    def ended(self) -> None:
-        """Note that the body ended where its framing (length, last chunk) says, so that nothing of it is missing."""
-        self.body_ended = True
 
     def spoil(self, code: str) -> None:
         """Note that what arrived cannot be what was sent: the answer is cut, whatever its end says."""

@@ -8,6 +8,7 @@ beside. Every table must have the same rows.
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,13 +32,17 @@ from ledger.accounts.rows import SightingRow, SpanRow, contribution
 from ledger.accounts.store import TABLES, Store
 from ledger.accounts.totals import TotalsChange
 from ledger.accounts.usual import Usual
-from ledger.log.log import Log
+from ledger.events.envelope import EncodedBody, NewEvent
+from ledger.events.sources import SourceOpened
+from ledger.ids import new_id
+from ledger.log.log import Log, StreamAppend
 from ledger.prices.pricing import price
 from ledger.prices.quote import Band, Quote
 from ledger.wire import anthropic, codex
 from ledger.wire.usage import Usage
 
 ROOT = Path(__file__).parent.parent.parent
+ZERO, TEN = (json.dumps({"input_tokens": count, "output_tokens": count}) for count in (0, 10))
 
 
 def loaded(path: str) -> Any:
@@ -129,6 +134,40 @@ def test_every_way_gives_the_same_rows(world: Any) -> None:
                     patch.setattr(known, "_KEPT_MAX", kept)
                     beside(found, log)
                     assert_same(expected, found)
+
+
+@pytest.mark.parametrize("lines", [("{}", ZERO), (ZERO, "{}"), ("null", ZERO), (ZERO, TEN), (TEN, ZERO, "{}")])
+@pytest.mark.parametrize("project", range(6))  # the digest of a line decides, and is another one in each
+def test_lines_that_are_equally_full(lines: tuple[str, ...], project: int, tmp_path: Path) -> None:
+    """Nothing told and zero told are equally full: the rule of the long way decides, also within one slice."""
+    with Log.create(tmp_path / "ledger.db") as log:
+        told = SourceOpened("claude-code", "/x", "/")
+        events = [NewEvent(body=told, event_id=new_id())]
+        for number, usage in enumerate(lines):
+            one = {"k": "response", "c": 0, "o": number, "at": 5, "id": "m", "model": "x", "usage": json.loads(usage)}
+            body = {
+                "begin": number,
+                "end": number + 1,
+                "lines": 1,
+                "tail": "",
+                "contexts": [{"session": "s", "project": f"/{project}"}],
+                "observations": [one],
+            }
+            events.append(NewEvent(body=EncodedBody("lines.observed", json.dumps(body)), event_id=new_id()))
+        log.append([StreamAppend("source:x", 0, events)])
+        with scratch(log.accounts) as expected:
+            for _ in expected.index():
+                pass
+            folded(LongWay(expected, log), log, 1)
+            for size in (1, 1000):
+                with other(log) as found:
+                    for _ in found.index():
+                        pass
+                    folded(Fold(found, log.event_at), log, size)
+                    assert_same(expected, found)
+            with other(log) as found:
+                fold_temporary(log, found, 0, log.head_position())
+                assert_same(expected, found)
 
 
 def test_a_rebuild_of_a_made_up_log(tmp_path: Path) -> None:

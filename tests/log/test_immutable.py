@@ -121,6 +121,6 @@ def test_the_log_offers_no_way_to_change_or_remove() -> None:
     assert public - {name for name in public if name.startswith("accounts")} == {
         "adopt", "all_events", "append", "blob", "blob_links", "blob_sizes", "blobs_between", "book_events",
         "book_stream", "check_writable", "close", "create", "delete_blobs", "discard_accounts", "event_at",
-        "events_after", "find_event", "hash_at", "hash_of", "head_at", "head_position", "heads", "is_older", "log_id", "meta", "open",
-        "reach", "reading", "stream_events", "stream_head", "stream_version",
+        "events_after", "find_event", "hash_at", "hash_of", "head_at", "head_position", "heads",
+        "is_older", "log_id", "meta", "open", "reach", "reading", "stream_events", "stream_head", "stream_version",
     }  # fmt: skip

@@ -21,7 +21,7 @@ from agent import actions
 from agent.decide import decide
 from agent.result import result
 from agent.state import Place, State
-from ledger.accounts.catchup import snapshot
+from ledger.accounts.catchup import View, snapshot
 from ledger.events import runs
 from ledger.events.envelope import Event
 from ledger.events.registry import decode
@@ -30,6 +30,10 @@ from ledger.log.log import Log
 FOLDER = Path(__file__).parents[1] / "cases" / "golden-logs"
 _SCRATCH = Path("/tmp/tallybook-golden")
 """Where sessions are recorded: the path stands in their events."""
+_OF_TURNS = (
+    "number", "who", "model", "outcome", "requests", "succeeded", "retries", "prompt_tokens", "completion_tokens",
+    "unknown_spans", "cost_usd",
+)  # fmt: skip
 _SPANS = """SELECT d.kind, d.model, d.status, s.attempt_kind, s.input_uncached, s.cache_read, s.cache_write_5m,
 s.cache_write_1h, s.output, s.cost_nanousd, s.ran_us, s.waited_us, s.occurred_at
 FROM gen_spans AS s JOIN gen_dimensions AS d ON d.dimension_id = s.dimension_id ORDER BY s.occurred_at, s.span_id"""
@@ -71,11 +75,15 @@ def folded(log: Log) -> dict[str, Any]:
         }
     with snapshot(log) as view:
         spans = [list(row) for row in view.store.query(_SPANS)]
-        sessions = {
-            stream: result(view, stream.removeprefix("run:"), "", outcome="", reason="", response="", error="")
-            for stream in streams
-        }
+        sessions = {stream: _came_to(view, stream.removeprefix("run:")) for stream in streams}
     return {"streams": streams, "spans": spans, "sessions": sessions}
+
+
+def _came_to(view: View, session: str) -> dict[str, Any]:
+    """Return what a session and its turns cost, in figures that the account is about."""
+    whole = result(view, session, "", outcome="", reason="", response="", error="")
+    turns = [{name: turn[name] for name in _OF_TURNS} for turn in whole["turns"]]
+    return {"usage": whole["usage"], "cost_usd": whole["cost_usd"], "turns": turns}
 
 
 def run_streams(log: Log) -> dict[str, list[Event]]:

@@ -124,6 +124,23 @@ def test_the_second_ctrl_c_ends_it_at_once(point: str, tmp_path: Path) -> None:
         assert wrong(world, answer=ANSWER) == []
 
 
+def test_what_a_killed_agent_left_is_ended_by_the_next(tmp_path: Path) -> None:
+    """Its commands cannot be ended by a process that is gone: who recovers the run does, then says lost (CONC-21)."""
+    with World(tmp_path / "world", POINTS["while a command runs"]) as world:
+        process = world.start("Do it.")
+        _reach(world, "while a command runs")
+        bystander = subprocess.Popen(["sleep", "30"], cwd=world.workspace)
+        kill(process)
+        assert len(_at_work(world.workspace)) >= 4
+        assert world.run(None).code == 0
+        wait_until(lambda: len(_at_work(world.workspace)) <= 1, "the end of what was left")
+        assert bystander.poll() is None
+        bystander.kill()
+        bystander.wait()
+        assert [body.status for _, body in world.events("tool.returned")] == ["lost", "ok"]
+        assert wrong(world, answer=ANSWER) == []
+
+
 @SIGNALS
 def test_a_signal_at_any_instant(number: signal.Signals, tmp_path: Path, soak: Any) -> None:
     """Wherever a signal comes: interrupted, or too late, and never a traceback; then the answer (LOOP-09)."""

@@ -121,15 +121,17 @@ def test_taken_over_twice(tmp_path: Path) -> None:
 @DATABASES
 def test_who_took_over_is_alive_too(database: str, tmp_path: Path) -> None:
     """When the first has ended, its place is the second's: a third is told that the second has the session."""
-    with World(tmp_path / "world", _script(wait="sleep 3", delay_ms=400), database=database) as world:
+    held = "until [ -e go ]; do sleep 0.05; done"
+    with World(tmp_path / "world", _script(wait=held, delay_ms=400), database=database) as world:
         first = world.start("Do both.")
         world.wait_for_request()
         with stopped(first):
             second = world.start(None, "--take-over")
             wait_until(lambda: world.lines() == ["one"], "the first command")
         assert "was taken over by process" in ended(first).err
-        time.sleep(0.5)  # it looks for the place from time to time
+        time.sleep(1)  # it looks for the place from time to time
         _is_told_who_has_it(world, second)
+        (world.workspace / "go").touch()
         done = ended(second)
         assert (done.code, done.out.strip()) == (0, ANSWER), done
         assert wrong(world, answer=ANSWER) == []

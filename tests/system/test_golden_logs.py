@@ -30,6 +30,9 @@ def _missing(before: Any, now: Any, where: str = "") -> list[str]:
         return [
             text for key, value in before.items() for text in _missing(value, now.get(key, "nothing"), f"{where}/{key}")
         ]
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        pairs = enumerate(zip(before, now, strict=True))
+        return [text for place, (old, new) in pairs for text in _missing(old, new, f"{where}/{place}")]
     return [] if before == now else [f"{where}: {before} became {now}"]
 
 

@@ -111,7 +111,7 @@ SERVERS: dict[str, list[dict[str, Any] | str]] = {
     ],
     "one that leaves out all it can": [
         {"choices": [{"delta": {"content": "Looking."}}]}, {"choices": [{"delta": call("grep", '{"x":1}')}]},
-        {"choices": [{"delta": {}, "finish_reason": "stop", "usage": COUNTS}]},
+        {"choices": [{"delta": {}, "finish_reason": "stop", "usage": COUNTS}]}, "[DONE]",
     ],
 }  # fmt: skip
 
