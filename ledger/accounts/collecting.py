@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,7 @@ SIGHTINGS = frozenset((seen.Response, seen.Cumulative, seen.Failure, seen.Cut))
 Observed = seen.LinesObserved | seen.RecordsObserved
 
 
-class Collecting:
+class Collecting(ABC):
     """Takes in events one by one, and remembers what they may change until the slice is settled."""
 
     def __init__(self, store: Store, event_at: Callable[[int], Event], *, alone: bool = False) -> None:
@@ -83,13 +84,13 @@ class Collecting:
         self.repriced: set[str] = set()
         """Spans that were priced one by one."""
 
+    @abstractmethod
     def find_live(self, span_id: str) -> SpanRow | None:
         """Return the row of a span of our own agent, as it stands with this slice."""
-        raise NotImplementedError
 
+    @abstractmethod
     def put_live(self, row: SpanRow, old: SpanRow | None) -> None:
         """Keep a row of a span of our own agent in place of the old one."""
-        raise NotImplementedError
 
     def apply(self, event: Event) -> None:
         """Take in one event. Raises LogTooNew for one that this program does not know."""

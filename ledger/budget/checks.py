@@ -1,13 +1,13 @@
 """What must hold of every hub: reservations are of open grants, end at most once, and never broke a ceiling. Pure.
 
-The findings have the fields of `ledger.invariants.finding.Finding`, which this room does not know. What is found does
-not depend on how the streams stand between one another: all grants are known before a month is looked at.
+What is found does not depend on how the streams stand between one another: all grants are known before a month is
+looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -19,25 +19,11 @@ from ledger.errors import LogTooNew, VolumeMissing
 from ledger.events.envelope import Event
 from ledger.events.hubs import GrantOpened, Limits, ReservationMade
 from ledger.events.registry import decode
+from ledger.findings import Finding
 from ledger.log.log import Log
 
 MONTH = f"{HUB}month:"
 """How the names of the streams of months begin."""
-
-
-class Fault(NamedTuple):
-    """Something that does not hold, and where."""
-
-    what: str
-    expected: str = ""
-    found: str = ""
-    session: str = ""
-    span: str = ""
-    event: int | None = None
-    """Position of the event."""
-    stream: str = ""
-    version: int | None = None
-    """Of the event in its stream."""
 
 
 class Checking:
@@ -49,7 +35,7 @@ class Checking:
         self._of_month: dict[str, Event] = {}
         """Span -> its reservation, where the month is limited and its stream does not have it yet."""
 
-    def session(self, events: Iterable[Event]) -> Iterator[Fault]:
+    def session(self, events: Iterable[Event]) -> Iterator[Finding]:
         """Yield what is wrong in the stream of a session's hub, given from its beginning."""
         hub = HubState()
         for event, body in _bodies(events):
@@ -66,7 +52,7 @@ class Checking:
             elif isinstance(body, GrantOpened):
                 self.limits[event.session_id, body.grant] = body.limits
 
-    def month(self, events: Iterable[Event]) -> Iterator[Fault]:
+    def month(self, events: Iterable[Event]) -> Iterator[Finding]:
         """Yield what is wrong in the stream of a month, given from its beginning.
 
         Its ceiling is that of the grant that reserves; grants of sessions that were not read are passed over.
@@ -83,13 +69,13 @@ class Checking:
             if wrong and wrong != NO_GRANT:
                 yield _fault(event, wrong)
 
-    def missing(self) -> Iterator[Fault]:
+    def missing(self) -> Iterator[Finding]:
         """Yield the reservations that the month should hold too, once all streams were read."""
         for event in self._of_month.values():
             yield _fault(event, "the month is limited, and its stream does not have this reservation")
 
 
-def faults(log: Log, until: int, since: int = 0) -> Iterator[Fault]:
+def faults(log: Log, until: int, since: int = 0) -> Iterator[Finding]:
     """Yield what is wrong with the hubs of a log, in events beyond position `since` and up to `until`.
 
     Only hubs that have such events are read, each from its beginning. One of which older events lie in a volume that
@@ -120,7 +106,7 @@ def _until(log: Log, stream: str, until: int) -> Iterator[Event]:
         version = page[-1].version
 
 
-def _beyond(since: int, found: Iterable[Fault]) -> Iterator[Fault]:
+def _beyond(since: int, found: Iterable[Finding]) -> Iterator[Finding]:
     return (fault for fault in found if fault.event is not None and fault.event > since)
 
 
@@ -134,12 +120,12 @@ def _bodies(events: Iterable[Event]) -> Iterator[tuple[Event, Any]]:
         yield event, body
 
 
-def _broken(event: Event, refused: Refusal) -> Fault:
+def _broken(event: Event, refused: Refusal) -> Finding:
     return _fault(event, f"a reservation breaks a ceiling ({refused.code}): {refused.text}", str(refused.limit))
 
 
-def _fault(event: Event, what: str, expected: str = "") -> Fault:
-    return Fault(
+def _fault(event: Event, what: str, expected: str = "") -> Finding:
+    return Finding(
         what, expected, session=event.session_id or "", span=event.span or "", event=event.position,
         stream=event.stream_id, version=event.version,
     )  # fmt: skip

@@ -14,10 +14,11 @@ import msgspec
 from ledger.accounts.catchup import View, scratch, snapshot
 from ledger.accounts.store import Checkpoint
 from ledger.errors import LogTooNew
+from ledger.findings import Finding
 from ledger.invariants import of_accounts, of_log, of_volumes
 from ledger.invariants.apart import Apart
 from ledger.invariants.cells import forget
-from ledger.invariants.finding import FOUND_MAX, Check, Checker, Finding, Progress, Scene, named
+from ledger.invariants.finding import FOUND_MAX, Check, Checker, Progress, Scene, named
 from ledger.log.log import Log
 
 __all__ = ("CHECKS", "FLAGGED", "FOUND_MAX", "FULL_CHECKS", "Check", "Finding", "check", "named")

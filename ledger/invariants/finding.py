@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from ledger.accounts.catchup import View
+from ledger.findings import Finding
 from ledger.log.log import Log
 
 FOUND_MAX = 20
 """How many findings a check names; all are counted."""
-
-
-class Finding(NamedTuple):
-    """Something that does not hold, and where."""
-
-    what: str
-    expected: str = ""
-    found: str = ""
-    session: str = ""
-    span: str = ""
-    event: int | None = None
-    """Position of the event."""
-    stream: str = ""
-    version: int | None = None
-    """Of the event in its stream."""
 
 
 class Check(msgspec.Struct):

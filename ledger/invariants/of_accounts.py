@@ -22,8 +22,9 @@ from ledger.accounts.comparing import differing
 from ledger.accounts.months import inner_month
 from ledger.accounts.store import TABLES
 from ledger.accounts.sums import SPAN_SUMS
+from ledger.findings import Finding
 from ledger.invariants.cells import cells, fresh, of_new, quarters, rolled
-from ledger.invariants.finding import Finding, Scene
+from ledger.invariants.finding import Scene
 
 _DAY = f"q.bucket - q.bucket % {DAY_US}"
 _NAMES = {

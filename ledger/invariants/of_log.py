@@ -15,7 +15,8 @@ from ledger.events.envelope import Event
 from ledger.events.registry import decode
 from ledger.evidence.purge import purged_names
 from ledger.evidence.seals import Fault, check_seals
-from ledger.invariants.finding import Finding, Progress, Scene
+from ledger.findings import Finding
+from ledger.invariants.finding import Progress, Scene
 from ledger.invariants.of_runs import Runs
 from ledger.log.blobs import is_content_of
 from ledger.log.hashing import broken_links
@@ -165,7 +166,7 @@ def runs(scene: Scene) -> Iterable[Finding]:
 
 def grants(scene: Scene) -> Iterable[Finding]:
     """Every reservation is of an open grant, is settled at most once, and was within every ceiling when it was made."""
-    return (Finding(*one) for one in faults(scene.log, scene.until, scene.since))
+    return faults(scene.log, scene.until, scene.since)
 
 
 def blobs(scene: Scene) -> Iterable[Finding]:

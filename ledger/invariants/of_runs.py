@@ -7,7 +7,7 @@ from typing import Any
 
 from ledger.events import runs
 from ledger.events.envelope import Event
-from ledger.invariants.finding import Finding
+from ledger.findings import Finding
 
 _BEGIN = (runs.RequestSent, runs.ToolCalled, runs.ApprovalAsked)
 _END = (runs.RequestEnd, runs.ToolReturned, runs.ApprovalAnswered)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ledger.evidence.seals import check_volume
-from ledger.invariants.finding import Finding, Scene
+from ledger.findings import Finding
+from ledger.invariants.finding import Scene
 from ledger.invariants.of_log import fault_finding
 from ledger.log.volumes import Volumes
 

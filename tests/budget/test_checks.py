@@ -7,14 +7,13 @@ from typing import Any
 from spending import NOW, Run
 
 from ledger.budget.bound import Bound
-from ledger.budget.checks import Fault, faults
+from ledger.budget.checks import faults
 from ledger.budget.hub import GRANT_AGAIN, NO_GRANT, NOT_RESERVED, RESERVED_AGAIN, SETTLED_AGAIN
 from ledger.budget.month import month_of, month_stream
 from ledger.events.envelope import NewEvent
 from ledger.events.hubs import GrantOpened, Limits, MonthObserved, ReservationMade, ReservationSettled
 from ledger.events.sources import SourceOpened
 from ledger.ids import new_id
-from ledger.invariants.finding import Finding
 from ledger.log.log import Log, StreamAppend
 
 CENT = 10**7
@@ -42,12 +41,6 @@ def made(span: str, tokens: int = 1, cost: int | None = CENT, grant: str = "g") 
 
 def settled(span: str, tokens: int | None = 1, cost: int | None = CENT, grant: str = "g") -> Said:
     return span, ReservationSettled(grant, tokens, cost)
-
-
-def test_a_fault_has_the_fields_of_a_finding() -> None:
-    """A check can give it on as it is."""
-    assert Fault._fields == Finding._fields
-    assert Fault._field_defaults == Finding._field_defaults
 
 
 def test_what_does_not_fit_is_found_where_it_stands(log: Log) -> None:

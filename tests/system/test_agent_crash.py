@@ -58,7 +58,7 @@ def _killed_until_it_ends(world: World, rng: random.Random, took_s: float, most:
     process = world.start(prompt)
     while kills < most:
         try:
-            process.wait(rng.uniform(0, took_s))
+            process.wait(rng.uniform(0, 1.25 * took_s))
             break
         except subprocess.TimeoutExpired:
             kills += kill(process)
