@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,6 +82,8 @@ def soak() -> Soak:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The run, not one of its workers, answers for the PostgreSQL server: it begins when a test first needs it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in a shell's background: children would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         alive = postgres_server.begin_run()
         config.add_cleanup(lambda: postgres_server.end_run(alive))

@@ -114,7 +114,10 @@ class Reader:
             limit = min(end, mark + _RESULT_BYTES)
             if find(b'"tool_result"', mark, limit) < 0:
                 return True
-            return any(find(call.encode(), mark, limit) >= 0 for call in self._open_calls)
+            if not self._open_calls:
+                return False
+            hidden = find(b"\\u00", mark, limit) >= 0  # an id may be written with escapes
+            return hidden or any(find(call.encode(), mark, limit) >= 0 for call in self._open_calls)
         if find(b"usage", begin, end) >= 0 or escaped_letter(content, begin, end) >= 0:
             return True
         return find(b'"user"', begin, end) >= 0 and find(b'"tool_result"', begin, end) < 0

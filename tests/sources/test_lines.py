@@ -552,3 +552,19 @@ def test_a_key_behind_escapes_is_found(tmp_path: Path, client: str, plain: bytes
     content = b"\n".join(lines_) + b"\n"
     _, reports = imported(home_of(tmp_path / "home", client, content), tmp_path / "ledger.db")
     assert sum(report.usage_rows for report in reports) == 3
+
+
+@pytest.mark.parametrize("written", ["toolu_1", "toolu_\\u0031", "t\\u006folu_1"])
+def test_the_end_of_a_sub_agent_however_its_id_is_written(written: str, tmp_path: Path) -> None:
+    """The result of the call that started a sub-agent is found also where its id has escapes, digits too."""
+    call = [{"type": "tool_use", "id": "toolu_1", "name": "Task", "input": {"subagent_type": "Explore"}}]
+    answer = json.loads(response(1))
+    answer["message"]["content"] = call
+    result = (
+        '{"type":"user","sessionId":"s","uuid":"u9","timestamp":"2026-03-10T12:01:00Z","toolUseResult":'
+        '{"agentId":"a1","status":"completed"},"message":{"role":"user","content":[{"type":"tool_result",'
+        f'"tool_use_id":"{written}","content":"x"}}]}}}}'
+    )
+    content = json.dumps(answer, separators=(",", ":")).encode() + b"\n" + result.encode() + b"\n"
+    found, _ = imported(home_of(tmp_path / "home", "claude-code", content), tmp_path / "ledger.db")
+    assert [row[1:] for row in found["agents"]] == [("a1", "", "toolu_1")]
