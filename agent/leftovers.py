@@ -10,6 +10,8 @@ import os
 import signal
 from collections.abc import Collection, Mapping
 
+from agent import proc
+
 VARIABLE = "TALLYBOOK_SPAN"
 """In the environment of a command and of all that it starts: the span of the tool call."""
 _ROUNDS = 5
@@ -28,7 +30,7 @@ def end(spans: Collection[str]) -> int:
     wanted = {f"{VARIABLE}={span}".encode() for span in spans}
     killed: set[int] = set()
     for _ in range(_ROUNDS):
-        found = [pid for pid in _processes() if pid != os.getpid() and not wanted.isdisjoint(_environment(pid))]
+        found = [pid for pid in proc.numbers() if pid != os.getpid() and not wanted.isdisjoint(_variables(pid))]
         if not found:
             break
         for pid in found:
@@ -40,17 +42,6 @@ def end(spans: Collection[str]) -> int:
     return len(killed)
 
 
-def _processes() -> list[int]:
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - names are all that is asked
-    except OSError:
-        return []
-
-
-def _environment(pid: int) -> list[bytes]:
-    """Return the variables that a process began with; none where it is gone, has ended, or is another user's."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - Path costs more than the read
-            return file.read().split(b"\0")
-    except OSError:
-        return []
+def _variables(pid: int) -> list[bytes]:
+    """Return the variables that a process began with."""
+    return proc.told(pid, "environ").split(b"\0")

@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from agent import proc
+
 if TYPE_CHECKING:
     import anyio
 
@@ -254,21 +256,16 @@ class _Group:
 
 def _stat(pid: int) -> tuple[int, str]:
     """Return a process's parent and when it began (proc_pid_stat(5), fields 4 and 22); (0, "") where it is gone."""
+    fields = proc.told(pid, "stat").rpartition(b")")[2].split()
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - Path costs more than the read
-            fields = file.read().rpartition(b")")[2].split()
         return int(fields[1]), fields[19].decode()
-    except (OSError, ValueError, IndexError):
+    except (ValueError, IndexError):
         return 0, ""
 
 
 def _descendants(pid: int) -> dict[int, str]:
     """Return all processes below one, with when each began. Empty where the system has no /proc."""
-    try:
-        listed = [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - names are all that is asked
-    except OSError:
-        return {}
-    known = {one: _stat(one) for one in listed}
+    known = {one: _stat(one) for one in proc.numbers()}
     children: dict[int, list[int]] = {}
     for one, (parent, _) in known.items():
         children.setdefault(parent, []).append(one)

@@ -13,7 +13,7 @@ from ledger.log.log import Log
 try:
     import fcntl
 except ImportError:  # Windows: nobody is ever found alive there; the epoch fences all the same
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment] # a module or nothing; every use looks first
 
 
 class Hold(Protocol):

@@ -120,7 +120,7 @@ def _through(failure: Failure) -> Failure:
 def _check_port(url: str) -> None:
     """Raise InvalidURL for a port that is none: the library would see it only when it connects, and fail oddly."""
     try:
-        urlsplit(url).port  # noqa: B018
+        _ = urlsplit(url).port
     except ValueError as error:
         raise httpx.InvalidURL(str(error)) from None
 

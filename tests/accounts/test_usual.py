@@ -113,6 +113,16 @@ def assert_same(expected: Store, found: Store) -> None:
     assert rows == []
 
 
+def assert_same_in_slices(expected: Store, log: Log) -> None:
+    """Hold the short way against rows, event by event and all at once."""
+    for size in (1, 1000):
+        with other(log) as found:
+            for _ in found.index():
+                pass
+            folded(Fold(found, log.event_at), log, size)
+            assert_same(expected, found)
+
+
 @examples(40, 3000)
 @given(properties.worlds_in_two_mixtures(one_price=False))
 def test_every_way_gives_the_same_rows(world: Any) -> None:
@@ -123,12 +133,7 @@ def test_every_way_gives_the_same_rows(world: Any) -> None:
             for _ in expected.index():
                 pass
             folded(LongWay(expected, log), log, 3)
-            for size in (1, 1000):
-                with other(log) as found:
-                    for _ in found.index():
-                        pass
-                    folded(Fold(found, log.event_at), log, size)
-                    assert_same(expected, found)
+            assert_same_in_slices(expected, log)
             for kept in (1, known._KEPT_MAX):  # what is known is forgotten all the time, or never
                 with other(log) as found, pytest.MonkeyPatch.context() as patch:
                     patch.setattr(known, "_KEPT_MAX", kept)
@@ -159,12 +164,7 @@ def test_lines_that_are_equally_full(lines: tuple[str, ...], project: int, tmp_p
             for _ in expected.index():
                 pass
             folded(LongWay(expected, log), log, 1)
-            for size in (1, 1000):
-                with other(log) as found:
-                    for _ in found.index():
-                        pass
-                    folded(Fold(found, log.event_at), log, size)
-                    assert_same(expected, found)
+            assert_same_in_slices(expected, log)
             with other(log) as found:
                 fold_temporary(log, found, 0, log.head_position())
                 assert_same(expected, found)

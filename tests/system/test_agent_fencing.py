@@ -70,9 +70,7 @@ def test_stopped_in_the_middle_of_a_request(database: str, tmp_path: Path) -> No
         world.wait_for_request()
         with stopped(first):
             _is_told_who_has_it(world, first)
-            done = world.run(None, "--take-over")
-            assert (done.code, done.out.strip()) == (0, ANSWER), done
-            assert world.lines() == ["one", "two", "three"]
+            _finishes_taken_over(world)
             head, requests = _head(world), len(world.seen())
         _has_stopped(world, first, head, requests)
         assert world.lines() == ["one", "two", "three"]
@@ -80,6 +78,13 @@ def test_stopped_in_the_middle_of_a_request(database: str, tmp_path: Path) -> No
         assert claims == ["begun", "taken"]
         assert [body.reason for _, body in world.events("request.lost")] == ["process_died"]
         assert wrong(world, answer=ANSWER) == []
+
+
+def _finishes_taken_over(world: World) -> None:
+    """Take the session over: the answer is reached, and each line was written once."""
+    done = world.run(None, "--take-over")
+    assert (done.code, done.out.strip()) == (0, ANSWER), done
+    assert world.lines() == ["one", "two", "three"]
 
 
 @DATABASES
@@ -90,9 +95,7 @@ def test_stopped_in_the_middle_of_a_command(database: str, tmp_path: Path) -> No
         wait_until(lambda: world.lines() == ["one"], "the first command")
         with stopped(first):
             _is_told_who_has_it(world, first)
-            done = world.run(None, "--take-over")
-            assert (done.code, done.out.strip()) == (0, ANSWER), done
-            assert world.lines() == ["one", "two", "three"]
+            _finishes_taken_over(world)
             head, requests = _head(world), len(world.seen())
         _has_stopped(world, first, head, requests)
         assert world.lines() == ["one", "two", "three"]
